@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -87,18 +88,26 @@ public:
   /// Finds a tensor by its stored name; null if there is none.
   virtual const TensorInfo *find(std::string_view name) const = 0;
 
-  /// The tensor's bytes, in place. Valid as long as the source.
+  /// The tensor's bytes, in place; they may be unaligned. Valid as long as the
+  /// source.
   virtual Result<const uint8_t *> data(const TensorInfo &tensor) const = 0;
+
+  /// What was unusual about the files but not wrong, such as a file that the
+  /// index does not name; a line each, for a person to see.
+  virtual std::vector<std::string> notes() const;
+
+  /// The seed of a random source, for drawRandom; nothing for others.
+  virtual std::optional<uint64_t> seed() const;
 
   /// Tells the kernel that [begin, begin + bytes) is not needed any more, so
   /// that the page cache's copy does not count against this process.
   virtual void release(const uint8_t *begin, int64_t bytes) const;
 
-  /// Opens PATH: a folder with *.safetensors (and possibly an index), a
-  /// .safetensors file, a .gguf file (or the first of a split set), or
-  /// "random:SEED". Every problem of the headers is found here: truncated
-  /// files, offsets that disagree with shapes, overlaps, missing shards,
-  /// unknown types, sizes that overflow.
+  /// Opens PATH: a folder with *.safetensors (and possibly an index) or with
+  /// one GGUF model, a .safetensors file, a .safetensors.index.json file, a
+  /// .gguf file (or any of a split set), or "random:SEED". Every problem of the
+  /// headers is found here: truncated files, offsets that disagree with shapes,
+  /// overlaps, missing shards, unknown types, sizes that overflow.
   static Result<std::unique_ptr<WeightSource>> open(const std::string &path);
 };
 
@@ -107,6 +116,22 @@ public:
 /// format that float can hold.
 void decodeToFloat(DType type, const uint8_t *row, int64_t first, int64_t count,
                    float *out);
+
+/// Draws elements [firstElement, firstElement + count) of the tensor that the
+/// whole model calls `globalName`: `offset + scale * z` with z standard normal.
+/// An element's value depends on the seed, the name and its index in the global
+/// (unsharded, row-major) tensor and on nothing else, so that any rank can draw
+/// any slice and every mesh sees the same model.
+///
+/// Philox4x32-10 with the seed as key (low word first) and the counter {low and
+/// high word of index / 2, low and high word of the name's hash}; the hash is
+/// 64-bit FNV-1a. Its 128 bits are two 64-bit words a and b (low word first),
+/// u = (a / 2^11 + 1) / 2^53 and v = (b / 2^11) / 2^53 (integer division by
+/// 2^11), and z = sqrt(-2 ln u) times cos(2 pi v) for even, sin(2 pi v) for odd
+/// indices, all in double and then rounded to float.
+void drawRandom(uint64_t seed, std::string_view globalName,
+                int64_t firstElement, int64_t count, float scale, float offset,
+                float *out);
 
 } // namespace heddle::rt
 

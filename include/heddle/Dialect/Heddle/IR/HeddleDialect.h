@@ -1,0 +1,54 @@
+//===- HeddleDialect.h - The model dialect -*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECT_HEDDLE_IR_HEDDLEDIALECT_H
+#define HEDDLE_DIALECT_HEDDLE_IR_HEDDLEDIALECT_H
+
+#include "heddle/Dialect/Heddle/IR/FactorRule.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TensorEncoding.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "heddle/Dialect/Heddle/IR/HeddleDialect.h.inc"
+#include "heddle/Dialect/Heddle/IR/HeddleEnums.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "heddle/Dialect/Heddle/IR/HeddleTypes.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "heddle/Dialect/Heddle/IR/HeddleAttrs.h.inc"
+#include "heddle/Dialect/Heddle/IR/HeddleInterfaces.h.inc"
+#define GET_OP_CLASSES
+#include "heddle/Dialect/Heddle/IR/HeddleOps.h.inc"
+
+namespace mlir::heddle {
+
+/// Elements along the innermost dimension that a block of `type` covers: 1 for
+/// plain types.
+int64_t getBlockElements(Type type);
+/// Bytes of one block of `type` (of one element for plain types).
+int64_t getBlockBytes(Type type);
+/// Bytes of a tensor with this static shape, blocks along the last dimension.
+int64_t getTensorBytes(RankedTensorType type);
+
+/// The tensor's sharding, or null.
+ShardingAttr getSharding(Type type);
+/// The same tensor with another sharding (null removes it).
+RankedTensorType withSharding(RankedTensorType type, ShardingAttr sharding);
+
+/// True in functions marked heddle.local.
+bool isLocal(Operation *op);
+
+} // namespace mlir::heddle
+
+#endif // HEDDLE_DIALECT_HEDDLE_IR_HEDDLEDIALECT_H

@@ -1,0 +1,49 @@
+//===- HeddleDialect.td - The model dialect -*- tablegen -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECT_HEDDLE_IR_HEDDLEDIALECT_TD
+#define HEDDLE_DIALECT_HEDDLE_IR_HEDDLEDIALECT_TD
+
+include "mlir/IR/OpBase.td"
+
+def Heddle_Dialect : Dialect {
+  let name = "heddle";
+  let cppNamespace = "::mlir::heddle";
+  let summary = "Transformer layers on sharded tensors over named mesh axes";
+  let description = [{
+    The dialect describes whole models. Tensors are *global* when their type
+    carries a `#heddle.sharding` encoding (or before `annotate`, when they carry
+    none and their function is not marked local); after `partition` the same ops
+    work on *local* tensors, in functions marked `heddle.local`, beside ops of
+    the `comm` dialect.
+
+    Version log:
+    - 0.1: mesh, table, repeat, reshard; embedding, linear, rms_norm, rotary,
+      attention and its partial forms, gated units, residual, sampling.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+  let extraClassDeclaration = [{
+    /// Marks a function whose tensors are one rank's local parts.
+    static constexpr ::llvm::StringLiteral kLocalAttr = "heddle.local";
+    /// The mesh (a symbol) that a function's shardings refer to.
+    static constexpr ::llvm::StringLiteral kMeshAttr = "heddle.mesh";
+    /// The program variant's name ("decode", "prefill") on a function.
+    static constexpr ::llvm::StringLiteral kProgramAttr = "heddle.program";
+    /// What a function argument or result is: a `#heddle.binding`.
+    static constexpr ::llvm::StringLiteral kBindingAttr = "heddle.binding";
+    /// Layout of the global tensor on arguments and results of local functions.
+    static constexpr ::llvm::StringLiteral kGlobalAttr = "heddle.global";
+    void registerTypes();
+    void registerAttributes();
+  }];
+}
+
+#endif // HEDDLE_DIALECT_HEDDLE_IR_HEDDLEDIALECT_TD

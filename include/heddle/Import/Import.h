@@ -1,0 +1,88 @@
+//===- Import.h - Model descriptions to MLIR --------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Reads a model's description (a Hugging Face config.json or folder, or the
+// metadata of a GGUF file) and builds the global program in the heddle dialect.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_IMPORT_IMPORT_H
+#define HEDDLE_IMPORT_IMPORT_H
+
+#include "heddle/Dialect/Heddle/IR/HeddleDialect.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mlir::heddle {
+
+/// A decoder of the Llama family (Llama, Mistral, Qwen2, Qwen3).
+struct ModelConfig {
+  std::string modelType;
+  int64_t hidden = 0, intermediate = 0, layers = 0;
+  int64_t heads = 0, kvHeads = 0, headDim = 0;
+  int64_t vocabulary = 0, maxPositions = 0;
+  double normEps = 1e-6;
+  bool tiedEmbeddings = false;
+  bool qkvBias = false, outputBias = false, mlpBias = false, qkNorm = false;
+  /// 0 = none; otherwise on layers that `windowLayers` marks (all if empty).
+  int64_t window = 0;
+  std::vector<bool> windowLayers;
+  GluKind activation = GluKind::Silu;
+  /// Rotary dimension and frequencies (see RopeAttr).
+  int64_t rotaryDim = 0;
+  double ropeTheta = 10000;
+  RopeScaling ropeScaling = RopeScaling::None;
+  double ropeFactor = 1, ropeLow = 1, ropeHigh = 1;
+  int64_t ropeOriginal = 0;
+  /// Type that `--weights keep` gives each stored parameter, by global name;
+  /// `defaultWeight` where the file is not there to ask.
+  std::vector<std::pair<std::string, std::string>> storedTypes;
+  std::string defaultWeight = "f32";
+  /// Where keys came from, for messages.
+  std::string source;
+
+  /// Parameters, tied ones once.
+  int64_t parameterCount() const;
+};
+
+/// Reads PATH (config.json, a folder that holds one, or .gguf). All problems
+/// are reported together as errors at `loc`, each with its key and value.
+FailureOr<ModelConfig> readModelConfig(StringRef path, Location loc);
+
+/// Keeps head counts, ratios and divisibility; makes layers and widths small.
+ModelConfig shrink(const ModelConfig &config);
+
+struct ImportOptions {
+  /// "forward" or "generate".
+  std::string program = "generate";
+  int64_t batch = 1;
+  /// Tokens of a forward; capacity of the cache for generate.
+  int64_t sequence = 512;
+  /// Rows of a prefill chunk (generate), a multiple of nothing.
+  int64_t chunk = 128;
+  /// Tokens in a cache block.
+  int64_t blockSize = 16;
+  /// forward: "logits", "last" or "hidden".
+  std::string output = "logits";
+  /// "keep", "f32", "bf16" or "q8_0".
+  std::string weights = "f32";
+  /// Mesh axes in rank order.
+  std::vector<std::pair<std::string, int64_t>> mesh;
+};
+
+/// Builds the module: a `heddle.mesh @mesh` and one function per program
+/// variant (@forward, or @prefill and @decode).
+FailureOr<OwningOpRef<ModuleOp>> importModel(MLIRContext *context,
+                                             const ModelConfig &config,
+                                             const ImportOptions &options);
+
+} // namespace mlir::heddle
+
+#endif // HEDDLE_IMPORT_IMPORT_H

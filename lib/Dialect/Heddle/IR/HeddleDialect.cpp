@@ -1,0 +1,112 @@
+//===- HeddleDialect.cpp - The model dialect ---===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Dialect/Heddle/IR/HeddleDialect.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::heddle;
+
+#include "heddle/Dialect/Heddle/IR/HeddleDialect.cpp.inc"
+#include "heddle/Dialect/Heddle/IR/HeddleInterfaces.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "heddle/Dialect/Heddle/IR/HeddleTypes.cpp.inc"
+#define GET_OP_CLASSES
+#include "heddle/Dialect/Heddle/IR/HeddleOps.cpp.inc"
+
+void HeddleDialect::registerTypes() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "heddle/Dialect/Heddle/IR/HeddleTypes.cpp.inc"
+      >();
+}
+
+void HeddleDialect::initialize() {
+  registerTypes();
+  registerAttributes();
+  addOperations<
+#define GET_OP_LIST
+#include "heddle/Dialect/Heddle/IR/HeddleOps.cpp.inc"
+      >();
+}
+
+LogicalResult HeddleDialect::verifyOperationAttribute(Operation *op,
+                                                      NamedAttribute attr) {
+  if (attr.getName() == kLocalAttr && !isa<func::FuncOp>(op))
+    return op->emitOpError() << "expected '" << kLocalAttr
+                             << "' on a func.func only";
+  if (attr.getName() == kMeshAttr) {
+    auto symbol = dyn_cast<FlatSymbolRefAttr>(attr.getValue());
+    if (!symbol || !SymbolTable::lookupNearestSymbolFrom<MeshOp>(op, symbol))
+      return op->emitOpError()
+             << "expected '" << kMeshAttr << "' to name a heddle.mesh, got "
+             << attr.getValue();
+  }
+  return success();
+}
+
+namespace {
+struct BlockFormat {
+  int64_t elements;
+  int64_t bytes;
+};
+} // namespace
+
+static BlockFormat getBlockFormat(Type type) {
+  return TypeSwitch<Type, BlockFormat>(type)
+      .Case<Q4_0Type>([](auto) { return BlockFormat{32, 18}; })
+      .Case<Q4_1Type>([](auto) { return BlockFormat{32, 20}; })
+      .Case<Q5_0Type>([](auto) { return BlockFormat{32, 22}; })
+      .Case<Q5_1Type>([](auto) { return BlockFormat{32, 24}; })
+      .Case<Q8_0Type>([](auto) { return BlockFormat{32, 34}; })
+      .Case<Q6_KType>([](auto) { return BlockFormat{256, 210}; })
+      .Default([](Type t) {
+        unsigned bits = t.isIntOrFloat() ? t.getIntOrFloatBitWidth() : 64;
+        return BlockFormat{1, static_cast<int64_t>((bits + 7) / 8)};
+      });
+}
+
+int64_t mlir::heddle::getBlockElements(Type type) {
+  return getBlockFormat(type).elements;
+}
+
+int64_t mlir::heddle::getBlockBytes(Type type) {
+  return getBlockFormat(type).bytes;
+}
+
+int64_t mlir::heddle::getTensorBytes(RankedTensorType type) {
+  BlockFormat format = getBlockFormat(type.getElementType());
+  if (type.getRank() == 0)
+    return format.bytes;
+  int64_t rows = 1;
+  for (int64_t extent : type.getShape().drop_back())
+    rows *= extent;
+  int64_t blocks =
+      (type.getShape().back() + format.elements - 1) / format.elements;
+  return rows * blocks * format.bytes;
+}
+
+ShardingAttr mlir::heddle::getSharding(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor ? dyn_cast_or_null<ShardingAttr>(tensor.getEncoding())
+                : ShardingAttr();
+}
+
+RankedTensorType mlir::heddle::withSharding(RankedTensorType type,
+                                            ShardingAttr sharding) {
+  return RankedTensorType::get(type.getShape(), type.getElementType(),
+                               sharding);
+}
+
+bool mlir::heddle::isLocal(Operation *op) {
+  auto func = dyn_cast<func::FuncOp>(op);
+  if (!func)
+    func = op->getParentOfType<func::FuncOp>();
+  return func && func->hasAttr(HeddleDialect::kLocalAttr);
+}

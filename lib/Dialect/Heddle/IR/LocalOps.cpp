@@ -1,0 +1,108 @@
+//===- LocalOps.cpp - Ops that partition introduces ---===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpHelpers.h"
+
+using namespace mlir;
+using namespace mlir::heddle;
+
+static LogicalResult verifyLocal(Operation *op) {
+  if (isLocal(op))
+    return success();
+  return op->emitOpError("expected to be in a function marked '")
+         << HeddleDialect::kLocalAttr << "'";
+}
+
+static LogicalResult verifyDim(Operation *op, Value v, int64_t dim) {
+  if (dim >= 0 && dim < typeOf(v).getRank())
+    return success();
+  return op->emitOpError("expected a dimension below ")
+         << typeOf(v).getRank() << ", got " << dim;
+}
+
+static LogicalResult verifyUnit(Operation *op, int64_t unit) {
+  if (unit > 0)
+    return success();
+  return op->emitOpError("expected a positive unit, got ") << unit;
+}
+
+//===----------------------------------------------------------------------===//
+// local_index
+//===----------------------------------------------------------------------===//
+
+LogicalResult LocalIndexOp::verify() {
+  if (failed(verifyLocal(*this)))
+    return failure();
+  // local_index_c1
+  if (getInput().getType() != getResult().getType())
+    return emitOpError("expected result type ")
+           << getInput().getType() << ", got " << getResult().getType();
+  return verifyUnit(*this, getUnit()); // local_index_c2
+}
+
+int64_t LocalIndexOp::getFlops() { return 0; }
+
+//===----------------------------------------------------------------------===//
+// mask_pad
+//===----------------------------------------------------------------------===//
+
+LogicalResult MaskPadOp::verify() {
+  if (failed(verifyLocal(*this)))
+    return failure();
+  // mask_pad_c1
+  if (getInput().getType() != getResult().getType())
+    return emitOpError("expected result type ")
+           << getInput().getType() << ", got " << getResult().getType();
+  if (failed(verifyDim(*this, getInput(), getDim())) ||
+      failed(verifyUnit(*this, getUnit())))
+    return failure();
+  // mask_pad_c2
+  int64_t want = getUnits().getCols() * static_cast<int64_t>(getUnit());
+  if (shapeOf(getInput())[getDim()] != want)
+    return emitOpError("expected an extent of ")
+           << want << " in dimension " << getDim() << ", got "
+           << getInput().getType();
+  return success();
+}
+
+int64_t MaskPadOp::getFlops() { return 0; }
+
+//===----------------------------------------------------------------------===//
+// take_units
+//===----------------------------------------------------------------------===//
+
+LogicalResult TakeUnitsOp::verify() {
+  if (failed(verifyLocal(*this)) ||
+      failed(verifyDim(*this, getInput(), getDim())) ||
+      failed(verifyUnit(*this, getUnit())))
+    return failure();
+  // take_units_c1
+  SmallVector<int64_t> want(shapeOf(getInput()));
+  int64_t dim = getDim(), unit = getUnit();
+  int64_t in = want[dim], out = shapeOf(getResult()).size() == want.size()
+                                    ? shapeOf(getResult())[dim]
+                                    : -1;
+  want[dim] = out;
+  if (failed(expectShape(*this, "result", getResult(), want)))
+    return failure();
+  // take_units_c3
+  int64_t cols = getSlots().getCols();
+  if (out > cols * unit || out <= (cols - 1) * unit)
+    return emitOpError("expected a result extent of more than ")
+           << (cols - 1) * unit << " and at most " << cols * unit << ", got "
+           << out;
+  // take_units_c2, take_units_c4
+  int64_t units = (in + unit - 1) / unit;
+  for (int64_t u : getSlots().getValues())
+    if (u < -1 || u >= units)
+      return emitOpError("expected units between -1 and ")
+             << units - 1 << ", got " << u;
+  return success();
+}
+
+int64_t TakeUnitsOp::getFlops() { return 0; }

@@ -1,0 +1,205 @@
+//===- worker_pool.cpp - Threads that run ready work ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "executor/worker_pool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <omp.h>
+#include <sched.h>
+
+namespace heddle::rt {
+
+TaskRunner::~TaskRunner() = default;
+
+namespace {
+
+/// How long a worker without work looks for some before it blocks. Waking a
+/// blocked thread costs several microseconds, so shorter would not pay.
+constexpr std::chrono::microseconds kSpin{5};
+
+void runFunction(void *context, uint64_t) {
+  std::unique_ptr<std::function<void()>> task(
+      static_cast<std::function<void()> *>(context));
+  (*task)();
+}
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+} // namespace
+
+int availableProcessors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0)
+    return CPU_COUNT(&set);
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+WorkerPool::WorkerPool(int workers, uint64_t seed)
+    : ring_(64), random_(seed ? seed * 0x9e3779b97f4a7c15u | 1u : 0) {
+  int count = workers > 0 ? std::min(workers, 1024) : availableProcessors();
+  active_ = count;
+  threads_.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i)
+    threads_.emplace_back([this] { loop(); });
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_.store(true);
+  }
+  wake_.notify_all();
+  for (std::thread &thread : threads_)
+    thread.join();
+  while (count_ > 0) { // frees what post(function) allocated
+    WorkItem item = pop();
+    if (item.run == runFunction)
+      delete static_cast<std::function<void()> *>(item.context);
+  }
+}
+
+void WorkerPool::push(const WorkItem &item) {
+  if (count_ == ring_.size()) {
+    std::vector<WorkItem> larger(2 * ring_.size());
+    for (size_t i = 0; i < count_; ++i)
+      larger[i] = ring_[(head_ + i) & (ring_.size() - 1)];
+    ring_ = std::move(larger);
+    head_ = 0;
+  }
+  ring_[(head_ + count_) & (ring_.size() - 1)] = item;
+  ++count_;
+  queued_.store(count_, std::memory_order_relaxed);
+}
+
+WorkItem WorkerPool::pop() {
+  size_t mask = ring_.size() - 1;
+  if (random_ != 0) {
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    std::swap(ring_[head_], ring_[(head_ + random_ % count_) & mask]);
+  }
+  WorkItem item = ring_[head_];
+  if (--ring_[head_].invitations <= 0) {
+    head_ = (head_ + 1) & mask;
+    --count_;
+    queued_.store(count_, std::memory_order_relaxed);
+  }
+  return item;
+}
+
+void WorkerPool::post(const WorkItem &item) {
+  bool wake;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    push(item);
+    wake = sleepers_ > 0;
+  }
+  // Whoever wakes up wakes the next one if there is more to do.
+  if (wake)
+    wake_.notify_one();
+}
+
+void WorkerPool::post(std::function<void()> task) {
+  post(WorkItem{runFunction, new std::function<void()>(std::move(task))});
+}
+
+void WorkerPool::postWatched(const std::vector<WorkItem> &items,
+                             const std::atomic<int64_t> &unfinished,
+                             std::function<void()> quiet) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const WorkItem &item : items)
+      push(item);
+    unfinished_ = &unfinished;
+    quiet_ = std::move(quiet);
+  }
+  wake_.notify_one();
+}
+
+void WorkerPool::unwatch() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  unfinished_ = nullptr;
+  quiet_ = nullptr;
+}
+
+void WorkerPool::parallelFor(int64_t count,
+                             const std::function<void(int64_t)> &task) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable done;
+    int running;
+    std::atomic<int64_t> next{0};
+  } shared;
+  int helpers = static_cast<int>(std::min<int64_t>(workers(), count));
+  shared.running = helpers;
+  for (int i = 0; i < helpers; ++i)
+    post(std::function<void()>([&] {
+      for (int64_t index; (index = shared.next.fetch_add(1)) < count;)
+        task(index);
+      std::lock_guard<std::mutex> lock(shared.mutex);
+      if (--shared.running == 0)
+        shared.done.notify_all();
+    }));
+  std::unique_lock<std::mutex> lock(shared.mutex);
+  shared.done.wait(lock, [&] { return shared.running == 0; });
+}
+
+void WorkerPool::idle() {
+  auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (hasQueued() || stopping_.load(std::memory_order_relaxed))
+        return;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+}
+
+void WorkerPool::loop() {
+  omp_set_num_threads(1);
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    if (count_ > 0) {
+      WorkItem item = pop();
+      bool more = count_ > 0 && sleepers_ > 0;
+      lock.unlock();
+      if (more)
+        wake_.notify_one();
+      item.run(item.context, item.argument);
+      lock.lock();
+      continue;
+    }
+    if (stopping_.load(std::memory_order_relaxed))
+      return;
+    --active_;
+    std::function<void()> quiet;
+    if (active_ == 0 && unfinished_ && unfinished_->load() > 0)
+      quiet = quiet_;
+    lock.unlock();
+    if (quiet)
+      quiet();
+    else
+      idle();
+    lock.lock();
+    while (count_ == 0 && !stopping_.load(std::memory_order_relaxed)) {
+      ++sleepers_;
+      wake_.wait(lock);
+      --sleepers_;
+    }
+    ++active_;
+  }
+}
+
+} // namespace heddle::rt
