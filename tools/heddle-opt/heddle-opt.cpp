@@ -8,6 +8,7 @@
 
 #include "heddle/Dialect/Comm/IR/CommDialect.h"
 #include "heddle/Dialect/Heddle/IR/HeddleDialect.h"
+#include "heddle/Dialect/Heddle/Transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -18,6 +19,7 @@ int main(int argc, char **argv) {
   registry.insert<mlir::heddle::HeddleDialect, mlir::comm::CommDialect,
                   mlir::func::FuncDialect>();
   mlir::registerTransformsPasses();
+  mlir::heddle::registerHeddleTransformsPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Heddle pass tool\n", registry));
 }

@@ -26,17 +26,27 @@ namespace heddle::rt {
 
 class Communicator;
 
+/// A failure that a test asks for: `rank` stops before its instruction number
+/// `instruction` (counted from 0 over all runs).
+struct InjectedFault {
+  int32_t rank = 0;
+  int64_t instruction = 0;
+  std::string message = "injected fault";
+};
+
 struct SessionOptions {
   /// Worker threads; 0 = one per processor of this process.
   int workers = 0;
   /// Filled with this 32-bit pattern before anything runs (tests use NaNs), or
   /// left as zero pages from the kernel.
   std::optional<uint32_t> poison;
-  /// Write a Chrome/Perfetto trace here at the end ("" = none).
+  /// Write a Chrome/Perfetto trace here at the end ("" = none); see writeTrace.
   std::string tracePath;
   /// Order in which ready work is started: 0 = first come, otherwise the seed
   /// of a random order (finds missing dependencies).
   uint64_t scheduleSeed = 0;
+  /// For tests.
+  std::optional<InjectedFault> fault;
 };
 
 /// One tensor in its global shape, row major.
@@ -68,9 +78,8 @@ public:
   /// Sets a program parameter for the next runs of `program`.
   virtual Status setParam(const std::string &program, const std::string &name,
                           int64_t value) = 0;
-  /// Writes an input; the tensor has the global shape of the interface, or
-  /// fewer rows in a dimension that a parameter bounds (the rest is poisoned
-  /// or zero).
+  /// Writes an input; the tensor has the global shape of the interface or less
+  /// in any dimension. The rest, and padding, gets the poison pattern or zeros.
   virtual Status setInput(const std::string &program, const std::string &name,
                           const HostTensor &value) = 0;
   /// Runs `program` on all ranks to its end. If a rank fails, every rank stops
@@ -81,6 +90,9 @@ public:
                                     const std::string &name) = 0;
   /// Reads a state tensor in its global shape.
   virtual Result<HostTensor> state(const std::string &name) = 0;
+  /// Writes the trace that the options ask for. The destructor does so too, but
+  /// has nobody to tell if it fails.
+  virtual Status writeTrace() = 0;
 };
 
 } // namespace heddle::rt

@@ -17,10 +17,14 @@
 namespace heddle::rt {
 
 void sortByName(std::vector<StoredTensor> &tensors, Problems &problems) {
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const StoredTensor &a, const StoredTensor &b) {
-                     return a.info.name < b.info.name;
-                   });
+  // Duplicates in an order that does not depend on the readers.
+  std::sort(tensors.begin(), tensors.end(),
+            [](const StoredTensor &a, const StoredTensor &b) {
+              if (int order = a.info.name.compare(b.info.name))
+                return order < 0;
+              return a.file != b.file ? a.file->path() < b.file->path()
+                                      : a.data < b.data;
+            });
   for (size_t i = 0; i < tensors.size();) {
     size_t end = i + 1;
     while (end < tensors.size() &&

@@ -13,9 +13,14 @@
 //
 // A kernel's machine-code signature is heddle::rt::KernelFn. Its operands are
 // the function's arguments in order, then its results in order, except that a
-// result listed in `heddle.aliases` = [[result, argument], …] is updated in
-// place and has no operand of its own. Its scalar block holds what
-// `KernelInterface` lists.
+// result listed in `heddle.aliases` = [array<i64: result, argument>, …] is
+// updated in place and has no operand of its own. Those are the pools of
+// cache_append. No operand that is written overlaps another one. The scalar
+// block holds what `KernelInterface` lists.
+//
+// A group is one of
+//   - a row program: ops that work on each token by itself, any number;
+//   - one attention, or one linear, with views (split_heads, merge_heads).
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,11 +34,19 @@
 
 namespace mlir::heddle::cpu {
 
+/// Marks a kernel function.
+inline constexpr llvm::StringLiteral kKernelAttr = "heddle.kernel";
+/// Results that share the memory of an argument.
+inline constexpr llvm::StringLiteral kAliasesAttr = "heddle.aliases";
+
 /// What code generation knows of a processor. Tile sizes follow from it, so
 /// that another processor is another record.
 struct TargetRecord {
+  /// LLVM's name of the processor whose instructions may be used, features
+  /// beyond it ("+avx512vnni,…"), and the processor to schedule for.
   std::string cpu;
   std::string features;
+  std::string tune;
   /// fp32 lanes of a vector, architectural vector registers.
   int64_t lanes = 8;
   int64_t registers = 16;
@@ -45,8 +58,9 @@ struct TargetRecord {
   /// Features by the names that fb::Plan::cpu uses ("avx2", "fma", …).
   std::vector<std::string> required;
 
+  /// This machine, as x86-64-v3 or v4 with extras; v3 if it is below that.
   static TargetRecord host();
-  /// By name: "host", "x86-64-v3", "x86-64-v4".
+  /// By name: "host" (fails below x86-64-v3), "x86-64-v3", "x86-64-v4".
   static FailureOr<TargetRecord> get(StringRef name);
 };
 

@@ -86,7 +86,7 @@ template <typename OpTy> static FactorRule attentionRule(OpTy op) {
   rule.operands = {{{b}, {t}, {h}, {e}}, keys, keys, {{b}, {t}},
                    {keys[0], keys[1]}};
   if (op.getBlocks()) {
-    rule.indices.push_back({static_cast<unsigned>(rule.operands.size()), p});
+    rule.indices.push_back({static_cast<unsigned>(rule.operands.size()), p, 1});
     int m = rule.add("m", FactorKind::Whole, shapeOf(op.getBlocks())[1]);
     rule.operands.push_back({{b}, {m}});
   }

@@ -81,7 +81,7 @@ FactorRule CacheAppendOp::getFactorRule() {
   rule.operands = {poolDims, valueDims, {{b}, {t}}};
   rule.results = {poolDims};
   // Slots number the pool's tokens: block * S + offset.
-  rule.indices.push_back({2, p});
+  rule.indices.push_back({2, p, pool[1]});
   return rule;
 }
 

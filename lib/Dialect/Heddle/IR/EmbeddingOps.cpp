@@ -36,7 +36,7 @@ FactorRule EmbeddingOp::getFactorRule() {
   out.push_back({d});
   rule.operands = {ids, {{v}, {d}}};
   rule.results = {out};
-  rule.indices.push_back({0, v});
+  rule.indices.push_back({0, v, 1});
   return rule;
 }
 

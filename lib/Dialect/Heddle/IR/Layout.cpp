@@ -192,6 +192,19 @@ bool Layout::hasPadding() const {
          llvm::any_of(table, [](int64_t u) { return u < 0; });
 }
 
+Layout Layout::compact() const {
+  if (!blocked || axes.empty())
+    return *this;
+  Layout result = *this;
+  result.unit = localExtent();
+  result.units = (size + result.unit - 1) / result.unit;
+  result.slots = 1;
+  result.table.clear();
+  for (int64_t r = 0; r < ranks; ++r)
+    result.table.push_back(r < result.units ? r : -1);
+  return result;
+}
+
 RankTableAttr Layout::rankTable(MLIRContext *context) const {
   return RankTableAttr::get(context, axes, ranks, slots, table);
 }

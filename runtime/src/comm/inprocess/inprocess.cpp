@@ -22,7 +22,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <mutex>
 
@@ -66,7 +65,7 @@ struct Group {
   std::mutex mutex;
   std::vector<uint64_t> started; // collectives begun, by member
   uint64_t base = 0;             // number of pending.front()
-  std::deque<Operation *> pending;
+  std::vector<Operation *> pending; // rarely more than two
   std::vector<Operation *> unused;
   std::vector<std::unique_ptr<Operation>> all;
 };
@@ -144,7 +143,7 @@ public:
           // Members start their collectives in one order, so the oldest one is
           // complete first.
           if (complete) {
-            group.pending.pop_front();
+            group.pending.erase(group.pending.begin());
             ++group.base;
           }
         }

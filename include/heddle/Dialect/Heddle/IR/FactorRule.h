@@ -66,9 +66,15 @@ struct FactorRule {
   llvm::SmallVector<Factor, 6> factors;
   llvm::SmallVector<TensorFactors, 4> operands;
   llvm::SmallVector<TensorFactors, 2> results;
-  /// (operand, factor): the operand's elements are indices into the factor;
-  /// where that is sharded, they are made local (`heddle.local_index`).
-  llvm::SmallVector<std::pair<unsigned, int>, 1> indices;
+  /// An operand whose elements are indices into a factor: where that is
+  /// sharded, they are made local (`heddle.local_index`).
+  struct Index {
+    unsigned operand;
+    int factor;
+    /// Indices count `scale` to an element of the factor (slots of a block).
+    int64_t scale = 1;
+  };
+  llvm::SmallVector<Index, 1> indices;
 
   int add(llvm::StringRef name, FactorKind kind, int64_t size) {
     factors.push_back({name.str(), kind, size, -1, 1, -1});

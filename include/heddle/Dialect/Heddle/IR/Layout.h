@@ -52,6 +52,9 @@ struct Layout {
   SmallVector<std::pair<int64_t, int64_t>> owners(int64_t u) const;
   /// Some slot holds no unit, or the last unit is short.
   bool hasPadding() const;
+  /// The same layout in the largest units: a blocked one has one unit a rank,
+  /// so that tables do not grow with the dimension.
+  Layout compact() const;
   /// The table as an attribute for local ops.
   RankTableAttr rankTable(MLIRContext *context) const;
 };

@@ -1,0 +1,92 @@
+//===- Passes.td - Passes within the model dialect -*- tablegen -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECT_HEDDLE_TRANSFORMS_PASSES_TD
+#define HEDDLE_DIALECT_HEDDLE_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AnnotatePass : Pass<"heddle-annotate", "::mlir::ModuleOp"> {
+  let summary = "put shardings on every tensor, strategy by strategy";
+  let description = [{
+    Before: functions hold model ops on tensors without encodings, and the
+    module one `heddle.mesh`.
+
+    Runs the strategies in order. `tensor(tp)` shards attention by heads, gated
+    units by their hidden width, embedding and logits by vocabulary (Megatron-LM,
+    arXiv:1909.08053); `data(dp)` shards the batch. After each, shardings are
+    propagated through the ops' factor rules to a fixpoint; what an earlier
+    strategy decided is never changed by a later one. Key/value heads follow the
+    query heads that read them: by a sub-axis where ranks divide, by a table
+    where they do not. A bias of a product that becomes a pending sum is split
+    off, so that it is added once, after the reduction.
+
+    After: every tensor carries a sharding; operands of every op agree with its
+    factor rule; where a value is needed in another layout or a pending sum must
+    be complete stands a `heddle.reshard` that says why.
+
+    Left to partition: which collective a reshard becomes.
+  }];
+  let options = [
+    Option<"strategy", "strategy", "std::string", /*default=*/"\"\"",
+           "Strategies in order, as in \"tensor(tp);data(dp)\"; empty: the "
+           "defaults of the mesh's axis names">,
+    Option<"strictDivisibility", "strict-divisibility", "bool",
+           /*default=*/"false",
+           "Refuse sizes that do not divide instead of padding">,
+  ];
+  let statistics = [
+    Statistic<"numReshards", "reshards", "Number of reshards inserted">,
+    Statistic<"numSharded", "sharded-values", "Number of values that are sharded">,
+  ];
+  let dependentDialects = ["::mlir::heddle::HeddleDialect"];
+}
+
+def PartitionPass : Pass<"heddle-partition", "::mlir::ModuleOp"> {
+  let summary = "global tensors to local tensors and explicit collectives";
+  let description = [{
+    Before: every tensor carries a sharding (`heddle-annotate`).
+
+    Gives every function the types that one rank holds, marks it
+    `heddle.local`, and makes every reshard explicit: a pending sum becomes an
+    all-reduce, or a reduce-scatter where the target shards a dimension by that
+    axis; axes that disappear are gathered, axes that appear are sliced, an axis
+    that moves between dimensions becomes an all-to-all. Indices into sharded
+    dimensions become local (`heddle.local_index`); reduced factors with padding
+    that is not proven to be zero are masked (`heddle.mask_pad`). Arguments and
+    results keep their global type in the attribute `heddle.global`.
+
+    After: no encoding and no `heddle.reshard` is left in a local function.
+  }];
+  let statistics = [
+    Statistic<"numCollectives", "collectives", "Number of collectives inserted">,
+    Statistic<"numMasks", "masks", "Number of padding masks inserted">,
+  ];
+  let dependentDialects = ["::mlir::heddle::HeddleDialect",
+                           "::mlir::comm::CommDialect"];
+}
+
+def VerifyGlobalPass : Pass<"heddle-verify-global", "::mlir::ModuleOp"> {
+  let summary = "illegal after annotate: a tensor without a sharding";
+  let description = [{
+    Checks what `heddle-annotate` promises: every tensor of a function that is
+    not local carries a sharding over the function's mesh whose axes and tables
+    exist.
+  }];
+}
+
+def VerifyLocalPass : Pass<"heddle-verify-local", "::mlir::ModuleOp"> {
+  let summary = "illegal after partition: anything global";
+  let description = [{
+    Checks what `heddle-partition` promises: every function is local, no tensor
+    has an encoding, no `heddle.reshard` is left, and groups name axes of the
+    mesh.
+  }];
+}
+
+#endif // HEDDLE_DIALECT_HEDDLE_TRANSFORMS_PASSES_TD

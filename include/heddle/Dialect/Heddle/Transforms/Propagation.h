@@ -1,0 +1,71 @@
+//===- Propagation.h - Shardings through factor rules -*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECT_HEDDLE_TRANSFORMS_PROPAGATION_H
+#define HEDDLE_DIALECT_HEDDLE_TRANSFORMS_PROPAGATION_H
+
+#include "heddle/Dialect/Heddle/IR/HeddleDialect.h"
+#include "heddle/Dialect/Heddle/IR/Layout.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace mlir::heddle {
+
+/// How one factor lies over ranks: a dim sharding whose unit counts elements of
+/// the factor. Null: not decided (open).
+using FactorShardings = SmallVector<DimShardingAttr, 6>;
+
+/// Decides shardings of values dimension by dimension. A decision is never
+/// taken back, so the fixpoint exists and does not depend on a limit.
+class Propagation {
+public:
+  Propagation(ModuleOp module, MeshOp mesh);
+
+  /// Decides dimension `dim` of `value` unless it is decided, or the axes are
+  /// used by another dimension of it. Returns true if it was taken.
+  bool mark(Value value, int64_t dim, DimShardingAttr sharding);
+
+  /// Runs to the fixpoint.
+  void run();
+
+  /// The decision for a dimension; null if open.
+  DimShardingAttr get(Value value, int64_t dim) const;
+  /// All dimensions, open ones replicated.
+  SmallVector<DimShardingAttr> getDims(Value value) const;
+
+  /// What the decisions for an op's operands and results say of its factors.
+  FactorShardings project(Operation *op, const FactorRule &rule);
+  /// The dims that a tensor must have under factor decisions.
+  SmallVector<DimShardingAttr> dimsFrom(const FactorRule &rule,
+                                        const TensorFactors &factors,
+                                        const FactorShardings &decided) const;
+  MeshOp getMesh() const { return mesh; }
+
+private:
+  struct Tie {
+    Value stack, slice; // equal dims, the stack has one more at the front
+    bool isSlice;
+  };
+  void collectTies(ModuleOp module);
+  bool runTies();
+  bool runOp(Operation *op);
+  /// Key/value heads that the ranks' query heads need.
+  DimShardingAttr followHeads(DimShardingAttr heads, const Factor &query,
+                              const Factor &kv);
+  FlatSymbolRefAttr tableFor(ArrayRef<int64_t> values, int64_t rows);
+
+  ModuleOp module;
+  MeshOp mesh;
+  SmallVector<Operation *> ops;
+  SmallVector<Tie> ties;
+  DenseMap<Value, SmallVector<DimShardingAttr>> decided;
+};
+
+} // namespace mlir::heddle
+
+#endif // HEDDLE_DIALECT_HEDDLE_TRANSFORMS_PROPAGATION_H

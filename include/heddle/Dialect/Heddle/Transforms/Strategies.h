@@ -1,0 +1,38 @@
+//===- Strategies.h - What to shard over which axis -*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// A strategy marks a few values; propagation does the rest. To add one: write a
+// seed function, add it to the table in Strategies.cpp, document it in
+// docs/strategies.md.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECT_HEDDLE_TRANSFORMS_STRATEGIES_H
+#define HEDDLE_DIALECT_HEDDLE_TRANSFORMS_STRATEGIES_H
+
+#include "heddle/Dialect/Heddle/Transforms/Propagation.h"
+
+namespace mlir::heddle {
+
+struct Strategy {
+  std::string name;
+  std::string axis;
+};
+
+/// Parses "tensor(tp);data(dp)" or, if empty, takes the defaults of the mesh's
+/// axis names. Every problem is reported: unknown strategies and axes, axes
+/// that no strategy uses.
+FailureOr<SmallVector<Strategy>> parseStrategies(StringRef text, MeshOp mesh);
+
+/// Marks the values that the strategy decides. Warns if it finds none.
+void seedStrategy(const Strategy &strategy, ModuleOp module,
+                  Propagation &propagation);
+
+} // namespace mlir::heddle
+
+#endif // HEDDLE_DIALECT_HEDDLE_TRANSFORMS_STRATEGIES_H

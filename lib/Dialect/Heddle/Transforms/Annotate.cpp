@@ -1,0 +1,358 @@
+//===- Annotate.cpp - Shardings on every tensor ---===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Dialect/Heddle/Transforms/Passes.h"
+#include "heddle/Dialect/Heddle/Transforms/Propagation.h"
+#include "heddle/Dialect/Heddle/Transforms/Strategies.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace mlir::heddle {
+#define GEN_PASS_DEF_ANNOTATEPASS
+#include "heddle/Dialect/Heddle/Transforms/Passes.h.inc"
+} // namespace mlir::heddle
+
+using namespace mlir;
+using namespace mlir::heddle;
+
+namespace {
+
+/// Writes the decisions into types, op by op in program order, and inserts a
+/// reshard wherever a value is not as an op needs it.
+class Finalizer {
+public:
+  Finalizer(Propagation &propagation, FlatSymbolRefAttr mesh)
+      : propagation(propagation), mesh(mesh) {}
+
+  void runOnFunction(func::FuncOp func);
+  int64_t reshards = 0;
+
+private:
+  void runOnBlock(Block &block);
+  void finishOp(Operation *op);
+  void finishRepeat(RepeatOp repeat);
+  void finishReturn(func::ReturnOp op);
+  void splitBias(LinearOp linear, ArrayRef<AxisRefAttr> pending);
+
+  void setDims(Value value) {
+    setSharding(value, ShardingAttr::get(value.getContext(), mesh,
+                                         propagation.getDims(value), {},
+                                         PartialKind::Sum, Type()));
+  }
+  static void setSharding(Value value, ShardingAttr sharding) {
+    value.setType(
+        withSharding(cast<RankedTensorType>(value.getType()), sharding));
+  }
+  /// Makes an operand have `want`, through a reshard if it has not.
+  void require(OpOperand &operand, ShardingAttr want, const Twine &reason);
+
+  Propagation &propagation;
+  FlatSymbolRefAttr mesh;
+  DenseMap<std::pair<Value, Attribute>, ReshardOp> cache;
+};
+
+} // namespace
+
+/// The two lay a tensor out in the same way (the unit of a replicated dimension
+/// means nothing).
+static bool sameDims(ShardingAttr a, ShardingAttr b) {
+  for (auto [x, y] : llvm::zip(a.getDims(), b.getDims()))
+    if (x != y && !(x.isReplicated() && y.isReplicated()))
+      return false;
+  return true;
+}
+
+void Finalizer::require(OpOperand &operand, ShardingAttr want,
+                        const Twine &reason) {
+  Value value = operand.get();
+  ShardingAttr have = getSharding(value.getType());
+  if (have == want)
+    return;
+  ReshardOp &reshard = cache[{value, want}];
+  Operation *user = operand.getOwner();
+  // Reuse an earlier reshard of the same value if it stands in the same block;
+  // nothing is hoisted out of or into a repeat.
+  if (!reshard || reshard->getBlock() != user->getBlock()) {
+    OpBuilder builder(user);
+    reshard = ReshardOp::create(
+        builder, user->getLoc(),
+        withSharding(cast<RankedTensorType>(value.getType()), want), value,
+        builder.getStringAttr(reason));
+    ++reshards;
+  }
+  operand.set(reshard.getResult());
+}
+
+void Finalizer::splitBias(LinearOp linear, ArrayRef<AxisRefAttr> pending) {
+  Value bias = linear.getBias();
+  OpBuilder builder(linear);
+  builder.setInsertionPointAfter(linear);
+  auto add = BiasAddOp::create(builder, linear.getLoc(),
+                               linear.getResult().getType(), linear.getResult(),
+                               bias);
+  linear.getResult().replaceAllUsesExcept(add.getResult(), add);
+  linear.getBiasMutable().clear();
+  // The sum takes over what was decided for the product's result.
+  for (auto [i, dim] :
+       llvm::enumerate(propagation.getDims(linear.getResult())))
+    propagation.mark(add.getResult(), i, dim);
+}
+
+void Finalizer::finishOp(Operation *op) {
+  auto ruled = cast<FactorRuleOpInterface>(op);
+  FactorRule rule = ruled.getFactorRule();
+  FactorShardings factors = propagation.project(op, rule);
+
+  // Axes over which this op leaves a sum pending.
+  auto pendingAxes = [&]() {
+    SmallVector<AxisRefAttr> axes;
+    for (auto [f, factor] : llvm::enumerate(rule.factors))
+      if (factor.kind == FactorKind::Sum && factors[f])
+        axes.append(factors[f].getAxes().begin(), factors[f].getAxes().end());
+    return axes;
+  };
+  SmallVector<AxisRefAttr> pending = pendingAxes();
+  if (auto linear = dyn_cast<LinearOp>(op);
+      linear && linear.getBias() && !pending.empty()) {
+    splitBias(linear, pending);
+    rule = ruled.getFactorRule();
+    factors = propagation.project(op, rule);
+  }
+
+  int64_t resultBytes = 0;
+  for (Value result : op->getResults())
+    resultBytes += getTensorBytes(cast<RankedTensorType>(result.getType()));
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    ShardingAttr have = getSharding(operand.get().getType());
+    ShardingAttr want = ShardingAttr::get(
+        op->getContext(), mesh,
+        propagation.dimsFrom(rule, rule.operands[index], factors), {},
+        PartialKind::Sum, Type());
+    if (sameDims(want, have))
+      want = want.withDims(have.getDims());
+    // A pending sum flows on if the op is linear in it and reducing the result
+    // costs no more than reducing the operand.
+    if (have.isPartial() && ruled.acceptsPartialSum(index) &&
+        resultBytes <=
+            getTensorBytes(cast<RankedTensorType>(operand.get().getType()))) {
+      want = ShardingAttr::get(op->getContext(), mesh, want.getDims(),
+                               have.getPartialAxes(), have.getPartialKind(),
+                               have.getWire());
+      for (AxisRefAttr axis : have.getPartialAxes())
+        if (!llvm::is_contained(pending, axis))
+          pending.push_back(axis);
+    }
+    require(operand, want,
+            have.isPartial() && !want.isPartial()
+                ? op->getName().getStringRef() + " needs a complete value"
+                : op->getName().getStringRef() + " needs another layout");
+  }
+  for (auto [result, dims] : llvm::zip(op->getResults(), rule.results))
+    setSharding(result,
+                ShardingAttr::get(op->getContext(), mesh,
+                                  propagation.dimsFrom(rule, dims, factors),
+                                  pending, PartialKind::Sum, Type()));
+}
+
+void Finalizer::finishRepeat(RepeatOp repeat) {
+  auto asDecided = [&](OpOperand &operand, StringRef reason) {
+    ShardingAttr want = ShardingAttr::get(
+        repeat.getContext(), mesh, propagation.getDims(operand.get()), {},
+        PartialKind::Sum, Type());
+    require(operand, want, reason);
+  };
+  for (OpOperand &operand : repeat->getOpOperands())
+    asDecided(operand, "heddle.repeat needs a complete value");
+  for (Region &region : repeat.getKinds()) {
+    for (BlockArgument argument : region.getArguments())
+      setDims(argument);
+    runOnBlock(region.front());
+    auto yield = cast<YieldOp>(region.front().getTerminator());
+    for (auto [i, operand] : llvm::enumerate(yield.getCarriesMutable()))
+      require(operand, getSharding(region.getArgument(i).getType()),
+              "the next iteration needs a complete value");
+    auto inouts = region.getArguments().take_back(yield.getInouts().size());
+    for (auto [operand, slice] : llvm::zip(yield.getInoutsMutable(), inouts))
+      require(operand, getSharding(slice.getType()),
+              "the state keeps its layout");
+    for (OpOperand &operand : yield.getEmitsMutable())
+      require(operand, getSharding(operand.get().getType()).withoutPartial(),
+              "an emitted value must be complete");
+  }
+  for (Value result : repeat.getResults())
+    setDims(result);
+}
+
+void Finalizer::finishReturn(func::ReturnOp op) {
+  auto func = cast<func::FuncOp>(op->getParentOp());
+  for (OpOperand &operand : op->getOpOperands()) {
+    ShardingAttr have = getSharding(operand.get().getType());
+    ShardingAttr want = have.withoutPartial();
+    // A state leaves as it came.
+    auto binding = func.getResultAttrOfType<BindingAttr>(
+        operand.getOperandNumber(), HeddleDialect::kBindingAttr);
+    if (binding && binding.getKind() == BindingKind::State)
+      for (BlockArgument argument : func.getArguments())
+        if (auto other = func.getArgAttrOfType<BindingAttr>(
+                argument.getArgNumber(), HeddleDialect::kBindingAttr);
+            other && other.getKind() == BindingKind::State &&
+            other.getName() == binding.getName())
+          want = getSharding(argument.getType());
+    require(operand, want, "the program's result must be complete");
+  }
+}
+
+void Finalizer::runOnBlock(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (auto repeat = dyn_cast<RepeatOp>(op))
+      finishRepeat(repeat);
+    else if (auto ret = dyn_cast<func::ReturnOp>(op))
+      finishReturn(ret);
+    else if (isa<FactorRuleOpInterface>(op)) {
+      finishOp(&op);
+      // A bias split off just now comes next; it is not in the range yet.
+      if (auto linear = dyn_cast<LinearOp>(op))
+        if (auto add = dyn_cast_or_null<BiasAddOp>(op.getNextNode());
+            add && add.getInput() == linear.getResult() &&
+            !getSharding(add.getResult().getType()))
+          finishOp(add);
+    }
+  }
+}
+
+void Finalizer::runOnFunction(func::FuncOp func) {
+  for (BlockArgument argument : func.getArguments())
+    setDims(argument);
+  runOnBlock(func.front());
+  SmallVector<Type> results(
+      func.front().getTerminator()->getOperandTypes());
+  func.setType(FunctionType::get(func.getContext(),
+                                 func.front().getArgumentTypes(), results));
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
+  using AnnotatePassBase::AnnotatePassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto meshes = llvm::to_vector(module.getOps<MeshOp>());
+    if (meshes.size() != 1) {
+      module.emitError() << "expected one heddle.mesh, got " << meshes.size();
+      return signalPassFailure();
+    }
+    MeshOp mesh = meshes[0];
+    if (failed(checkInput(module)))
+      return signalPassFailure();
+    FailureOr<SmallVector<Strategy>> strategies =
+        parseStrategies(strategy, mesh);
+    if (failed(strategies))
+      return signalPassFailure();
+
+    Propagation propagation(module, mesh);
+    for (const Strategy &s : *strategies) {
+      seedStrategy(s, module, propagation);
+      propagation.run();
+    }
+    Finalizer finalizer(propagation, FlatSymbolRefAttr::get(
+                                         mesh.getSymNameAttr()));
+    for (auto func : module.getOps<func::FuncOp>())
+      if (!func.isDeclaration()) {
+        func->setAttr(HeddleDialect::kMeshAttr,
+                      FlatSymbolRefAttr::get(mesh.getSymNameAttr()));
+        finalizer.runOnFunction(func);
+      }
+    numReshards += finalizer.reshards;
+    if (failed(checkLayouts(module, mesh)))
+      return signalPassFailure();
+  }
+
+  LogicalResult checkInput(ModuleOp module) {
+    WalkResult result = module.walk([&](Operation *op) {
+      if (isa<ModuleOp, MeshOp, TableOp, func::FuncOp, func::ReturnOp, RepeatOp,
+              YieldOp, FactorRuleOpInterface>(op))
+        return WalkResult::advance();
+      op->emitOpError("expected an op with a factor rule before annotate");
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  /// Every layout resolves; with strictDivisibility none has padding. All
+  /// problems are reported, each tensor once.
+  LogicalResult checkLayouts(ModuleOp module, MeshOp mesh) {
+    bool ok = true;
+    for (auto func : module.getOps<func::FuncOp>()) {
+      for (BlockArgument argument : func.getArguments()) {
+        auto binding = func.getArgAttrOfType<BindingAttr>(
+            argument.getArgNumber(), HeddleDialect::kBindingAttr);
+        std::string name = binding
+                               ? binding.getName().str()
+                               : "argument " + std::to_string(
+                                                   argument.getArgNumber());
+        ok &= succeeded(checkLayout(func, argument, name, mesh));
+      }
+      func.walk([&](Operation *op) {
+        for (Value result : op->getResults())
+          if (ShardingAttr s = getSharding(result.getType()))
+            numSharded += !s.isReplicated();
+      });
+    }
+    return success(ok);
+  }
+
+  LogicalResult checkLayout(func::FuncOp func, BlockArgument argument,
+                            StringRef name, MeshOp mesh) {
+    auto type = cast<RankedTensorType>(argument.getType());
+    ShardingAttr sharding = getSharding(type);
+    bool ok = true;
+    for (auto [i, dim] : llvm::enumerate(sharding.getDims())) {
+      FailureOr<Layout> layout =
+          Layout::get(mesh, dim, type.getDimSize(i),
+                      [&]() { return mlir::emitError(argument.getLoc()); });
+      if (failed(layout)) {
+        ok = false;
+        continue;
+      }
+      bool replicated = layout->ranks * layout->slots > layout->units &&
+                        !layout->hasPadding();
+      if (!strictDivisibility || (!layout->hasPadding() && !replicated))
+        continue;
+      std::string key = (name + "#" + Twine(i)).str();
+      if (!reported.insert(key).second) {
+        ok = false;
+        continue;
+      }
+      InFlightDiagnostic diag = mlir::emitError(argument.getLoc());
+      diag << "'" << name << "': dimension " << i << " has " << layout->units
+           << " units of " << layout->unit
+           << ", which do not divide over the axes ";
+      llvm::interleaveComma(dim.getAxes(), diag, [&](AxisRefAttr axis) {
+        diag << "'" << axis.getName() << "'";
+      });
+      diag << " of size " << layout->ranks << "; degrees that divide: ";
+      SmallVector<int64_t> divisors;
+      for (int64_t d = 1; d <= std::min<int64_t>(layout->units, 64); ++d)
+        if (layout->units % d == 0)
+          divisors.push_back(d);
+      llvm::interleaveComma(divisors, diag);
+      ok = false;
+    }
+    return success(ok);
+  }
+
+  llvm::StringSet<> reported;
+};
+
+} // namespace

@@ -1,0 +1,368 @@
+//===- Partition.cpp - Global tensors to local tensors ---===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LowerReshard.h"
+#include "heddle/Dialect/Heddle/Transforms/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::heddle {
+#define GEN_PASS_DEF_PARTITIONPASS
+#include "heddle/Dialect/Heddle/Transforms/Passes.h.inc"
+} // namespace mlir::heddle
+
+using namespace mlir;
+using namespace mlir::heddle;
+
+namespace {
+
+/// Builds the local twin of one function.
+class Partitioner {
+public:
+  explicit Partitioner(MeshOp mesh) : mesh(mesh) {}
+
+  FailureOr<func::FuncOp> run(func::FuncOp global);
+  int64_t collectives = 0, masks = 0;
+
+private:
+  LogicalResult convertBlock(Block &from, OpBuilder &builder,
+                             IRMapping &mapping);
+  LogicalResult convertOp(Operation *op, OpBuilder &builder,
+                          IRMapping &mapping);
+  LogicalResult convertRepeat(RepeatOp repeat, OpBuilder &builder,
+                              IRMapping &mapping);
+  FailureOr<RankedTensorType> localType(Type type, Location loc);
+  FailureOr<Layout> layoutOf(Value global, size_t dim) {
+    auto type = cast<RankedTensorType>(global.getType());
+    return Layout::get(mesh, getSharding(type).getDims()[dim],
+                       type.getDimSize(dim),
+                       [&]() { return mlir::emitError(global.getLoc()); });
+  }
+  /// Padding of this global value is zero on every rank.
+  bool padsZero(Value global, int depth = 0);
+  FailureOr<RankTableAttr> kvHeadTable(Value query, Value key);
+
+  MeshOp mesh;
+};
+
+} // namespace
+
+FailureOr<RankedTensorType> Partitioner::localType(Type type, Location loc) {
+  auto tensor = cast<RankedTensorType>(type);
+  FailureOr<SmallVector<int64_t>> shape =
+      getLocalShape(mesh, tensor, [&]() { return mlir::emitError(loc); });
+  if (failed(shape))
+    return failure();
+  return RankedTensorType::get(*shape, tensor.getElementType());
+}
+
+//===----------------------------------------------------------------------===//
+// Padding
+//===----------------------------------------------------------------------===//
+
+bool Partitioner::padsZero(Value global, int depth) {
+  // A chain longer than this is not worth following; masking is always right.
+  if (depth > 64)
+    return false;
+  if (auto argument = dyn_cast<BlockArgument>(global)) {
+    Operation *parent = argument.getOwner()->getParentOp();
+    if (auto func = dyn_cast<func::FuncOp>(parent)) {
+      auto binding = func.getArgAttrOfType<BindingAttr>(
+          argument.getArgNumber(), HeddleDialect::kBindingAttr);
+      // The recipe fills the padding of parameters with zeros.
+      return binding && binding.getKind() == BindingKind::Param;
+    }
+    auto repeat = dyn_cast<RepeatOp>(parent);
+    if (!repeat)
+      return false;
+    int64_t kind = argument.getOwner()->getParent()->getRegionNumber();
+    int64_t index = argument.getArgNumber() - repeat.getCarries().size();
+    SmallVector<int64_t> params = repeat.getParamsOf(kind);
+    if (index < 0 || index >= static_cast<int64_t>(params.size()))
+      return false;
+    return padsZero(repeat.getParams()[params[index]], depth + 1);
+  }
+  Operation *op = global.getDefiningOp();
+  // Padded query heads give zeros by definition (kv_heads is -1 there).
+  if (isa<AttentionOp, AttentionPartialOp>(op))
+    return true;
+  if (auto reshard = dyn_cast<ReshardOp>(op))
+    return padsZero(reshard.getInput(), depth + 1);
+  auto ruled = dyn_cast<FactorRuleOpInterface>(op);
+  if (!ruled || !ruled.preservesZeroPadding())
+    return false;
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    ShardingAttr sharding = getSharding(operand.getType());
+    for (size_t i = 0; i < sharding.getDims().size(); ++i) {
+      FailureOr<Layout> layout = layoutOf(operand, i);
+      if (failed(layout) || layout->hasPadding())
+        return padsZero(operand, depth + 1);
+    }
+    return true;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+/// For every coordinate and local query head, the local slot of its key/value
+/// head; null if that is the plain grouping everywhere.
+FailureOr<RankTableAttr> Partitioner::kvHeadTable(Value query, Value key) {
+  FailureOr<Layout> q = layoutOf(query, 2), k = layoutOf(key, 2);
+  if (failed(q) || failed(k))
+    return failure();
+  if (q->axes.empty())
+    return RankTableAttr();
+  if (q->unit != 1 || (k->unit != 1 && !k->axes.empty())) {
+    mesh.emitError() << "expected heads to be cut one by one, got units of "
+                     << q->unit << " query and " << k->unit
+                     << " key/value heads";
+    return failure();
+  }
+  int64_t group = q->size / k->size;
+  SmallVector<int64_t> table(q->ranks * q->slots, -1);
+  bool plain = k->slots > 0 && q->slots % k->localExtent() == 0;
+  int64_t localGroup = plain ? q->slots / k->localExtent() : 1;
+  for (int64_t rank = 0; rank < mesh.getWorldSize(); ++rank) {
+    int64_t cq = getCoordinate(mesh, q->axes, rank);
+    int64_t ck = getCoordinate(mesh, k->axes, rank);
+    for (int64_t s = 0; s < q->slots; ++s) {
+      int64_t head = q->unitAt(cq, s);
+      int64_t slot = -1;
+      if (head >= 0 && k->axes.empty())
+        slot = head / group;
+      else if (head >= 0)
+        for (int64_t t = 0; t < k->slots; ++t)
+          if (k->unitAt(ck, t) == head / group)
+            slot = t;
+      if (head >= 0 && slot < 0) {
+        mesh.emitError() << "expected key/value head " << head / group
+                         << " on rank " << rank << " beside query head "
+                         << head << ", but it is not there";
+        return failure();
+      }
+      table[cq * q->slots + s] = slot;
+      plain &= slot == s / localGroup;
+    }
+  }
+  if (plain)
+    return RankTableAttr();
+  return RankTableAttr::get(mesh.getContext(), q->axes, q->ranks, q->slots,
+                            table);
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
+                                     IRMapping &mapping) {
+  Location loc = op->getLoc();
+  if (auto reshard = dyn_cast<ReshardOp>(op)) {
+    FailureOr<Value> value = lowerReshard(
+        builder, loc, mapping.lookup(reshard.getInput()),
+        cast<RankedTensorType>(reshard.getInput().getType()),
+        cast<RankedTensorType>(reshard.getResult().getType()), mesh,
+        reshard.getReason(), collectives);
+    if (failed(value))
+      return failure();
+    mapping.map(reshard.getResult(), *value);
+    return success();
+  }
+  if (auto repeat = dyn_cast<RepeatOp>(op))
+    return convertRepeat(repeat, builder, mapping);
+
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(mapping.lookup(operand));
+  SmallVector<Type> results;
+  for (Value result : op->getResults()) {
+    FailureOr<RankedTensorType> type = localType(result.getType(), loc);
+    if (failed(type))
+      return failure();
+    results.push_back(*type);
+  }
+
+  if (auto ruled = dyn_cast<FactorRuleOpInterface>(op)) {
+    FactorRule rule = ruled.getFactorRule();
+    // Indices into sharded dimensions become this rank's.
+    for (const FactorRule::Index &index : rule.indices)
+      for (auto [value, dims] : llvm::zip(op->getOperands(), rule.operands))
+        for (auto [i, factors] : llvm::enumerate(dims)) {
+          if (factors.empty() || factors[0] != index.factor ||
+              &dims == &rule.operands[index.operand])
+            continue;
+          FailureOr<Layout> layout = layoutOf(value, i);
+          if (failed(layout))
+            return failure();
+          *layout = layout->compact();
+          Value &operand = operands[index.operand];
+          if (layout->axes.empty() ||
+              isa_and_nonnull<LocalIndexOp>(operand.getDefiningOp()))
+            continue;
+          operand = LocalIndexOp::create(
+              builder, loc, operand, layout->rankTable(op->getContext()),
+              layout->unit * index.scale);
+        }
+    // What is summed over must not see padding.
+    for (auto [n, dims] : llvm::enumerate(rule.operands))
+      for (auto [i, factors] : llvm::enumerate(dims)) {
+        if (factors.empty() ||
+            rule.factors[factors[0]].kind != FactorKind::Sum)
+          continue;
+        FailureOr<Layout> layout = layoutOf(op->getOperand(n), i);
+        if (failed(layout))
+          return failure();
+        if (layout->axes.empty() || !layout->hasPadding() ||
+            padsZero(op->getOperand(n)))
+          continue;
+        *layout = layout->compact();
+        operands[n] = MaskPadOp::create(
+            builder, loc, operands[n].getType(), operands[n],
+            builder.getI64IntegerAttr(i),
+            layout->rankTable(op->getContext()),
+            builder.getI64IntegerAttr(layout->unit),
+            builder.getI64IntegerAttr(layout->size),
+            builder.getF64FloatAttr(0.0));
+        ++masks;
+      }
+  }
+
+  OperationState state(loc, op->getName(), operands, results, op->getAttrs());
+  state.propertiesAttr = op->getPropertiesAsAttribute();
+  Operation *local = builder.create(state);
+  if (isa<AttentionOp, AttentionPartialOp>(op)) {
+    FailureOr<RankTableAttr> table =
+        kvHeadTable(op->getOperand(0), op->getOperand(1));
+    if (failed(table))
+      return failure();
+    if (*table)
+      local->setAttr("kv_heads", *table);
+  }
+  mapping.map(op->getResults(), local->getResults());
+  return success();
+}
+
+LogicalResult Partitioner::convertRepeat(RepeatOp repeat, OpBuilder &builder,
+                                         IRMapping &mapping) {
+  Location loc = repeat.getLoc();
+  SmallVector<Value> operands;
+  for (Value operand : repeat->getOperands())
+    operands.push_back(mapping.lookup(operand));
+  SmallVector<Type> results;
+  for (Value result : repeat.getResults()) {
+    FailureOr<RankedTensorType> type = localType(result.getType(), loc);
+    if (failed(type))
+      return failure();
+    results.push_back(*type);
+  }
+  OperationState state(loc, repeat->getName(), operands, results,
+                       repeat->getAttrs());
+  state.propertiesAttr = repeat->getPropertiesAsAttribute();
+  for (size_t i = 0; i < repeat.getKinds().size(); ++i)
+    state.addRegion();
+  auto local = cast<RepeatOp>(builder.create(state));
+  for (auto [from, to] : llvm::zip(repeat.getKinds(), local.getKinds())) {
+    Block *block = new Block();
+    to.push_back(block);
+    for (BlockArgument argument : from.getArguments()) {
+      FailureOr<RankedTensorType> type =
+          localType(argument.getType(), argument.getLoc());
+      if (failed(type))
+        return failure();
+      mapping.map(argument, block->addArgument(*type, argument.getLoc()));
+    }
+    OpBuilder inner = OpBuilder::atBlockEnd(block);
+    if (failed(convertBlock(from.front(), inner, mapping)))
+      return failure();
+  }
+  mapping.map(repeat.getResults(), local.getResults());
+  return success();
+}
+
+LogicalResult Partitioner::convertBlock(Block &from, OpBuilder &builder,
+                                        IRMapping &mapping) {
+  for (Operation &op : from)
+    if (failed(convertOp(&op, builder, mapping)))
+      return failure();
+  return success();
+}
+
+FailureOr<func::FuncOp> Partitioner::run(func::FuncOp global) {
+  OpBuilder builder(global);
+  SmallVector<Type> arguments, results;
+  for (Type type : global.getArgumentTypes()) {
+    FailureOr<RankedTensorType> local = localType(type, global.getLoc());
+    if (failed(local))
+      return failure();
+    arguments.push_back(*local);
+  }
+  for (Type type : global.getResultTypes()) {
+    FailureOr<RankedTensorType> local = localType(type, global.getLoc());
+    if (failed(local))
+      return failure();
+    results.push_back(*local);
+  }
+  auto local = func::FuncOp::create(
+      builder, global.getLoc(), global.getName(),
+      builder.getFunctionType(arguments, results));
+  local->setDiscardableAttrs(global->getDiscardableAttrDictionary());
+  local.setVisibility(global.getVisibility());
+  if (ArrayAttr attrs = global.getArgAttrsAttr())
+    local.setArgAttrsAttr(attrs);
+  if (ArrayAttr attrs = global.getResAttrsAttr())
+    local.setResAttrsAttr(attrs);
+  local->setAttr(HeddleDialect::kLocalAttr, builder.getUnitAttr());
+  for (auto [i, type] : llvm::enumerate(global.getArgumentTypes()))
+    local.setArgAttr(i, HeddleDialect::kGlobalAttr, TypeAttr::get(type));
+  for (auto [i, type] : llvm::enumerate(global.getResultTypes()))
+    local.setResultAttr(i, HeddleDialect::kGlobalAttr, TypeAttr::get(type));
+
+  Block *entry = local.addEntryBlock();
+  IRMapping mapping;
+  mapping.map(global.getArguments(), entry->getArguments());
+  OpBuilder inner = OpBuilder::atBlockEnd(entry);
+  if (failed(convertBlock(global.front(), inner, mapping)))
+    return failure();
+  return local;
+}
+
+namespace {
+
+struct Partition : heddle::impl::PartitionPassBase<Partition> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+      if (func.isDeclaration() || isLocal(func))
+        continue;
+      auto symbol =
+          func->getAttrOfType<FlatSymbolRefAttr>(HeddleDialect::kMeshAttr);
+      if (!symbol) {
+        func.emitError() << "expected attribute '" << HeddleDialect::kMeshAttr
+                         << "': run heddle-annotate first";
+        return signalPassFailure();
+      }
+      for (Type type : func.getArgumentTypes())
+        if (!getSharding(type)) {
+          func.emitError() << "expected every tensor to carry a sharding, got "
+                           << type << ": run heddle-annotate first";
+          return signalPassFailure();
+        }
+      auto mesh = module.lookupSymbol<MeshOp>(symbol);
+      Partitioner partitioner(mesh);
+      if (failed(partitioner.run(func)))
+        return signalPassFailure();
+      numCollectives += partitioner.collectives;
+      numMasks += partitioner.masks;
+      func.erase();
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,532 @@
+//===- ModelBuilder.cpp - Programs of a decoder ---------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "DecoderLayer.h"
+#include "Problems.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Verifier.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace mlir::heddle;
+
+namespace {
+
+/// The 32-bit pattern of -1, the position of a slot that holds nothing.
+constexpr int64_t kNoPosition = 4294967295;
+
+/// Layers with the same body.
+struct LayerKind {
+  int64_t window = 0;
+  /// What tells its states from another kind's; empty if there is no other.
+  StringRef suffix;
+  SmallVector<int64_t> layers;
+};
+
+/// A function's arguments or results, with what they are to the host.
+struct Signature {
+  SmallVector<Type> types;
+  SmallVector<BindingAttr> bindings;
+  SmallVector<Location> locs;
+
+  size_t add(Type type, BindingAttr binding, Location loc) {
+    types.push_back(type);
+    bindings.push_back(binding);
+    locs.push_back(loc);
+    return types.size() - 1;
+  }
+};
+
+class ModelBuilder {
+public:
+  ModelBuilder(MLIRContext *context, const ModelConfig &config,
+               const ImportOptions &options)
+      : context(context), config(config), options(options), builder(context),
+        layers(builder, config), params(listParams(config)) {}
+
+  OwningOpRef<ModuleOp> build();
+
+private:
+  void findKinds();
+  void findTypes();
+  Type chooseType(const ParamSpec &param, ArrayRef<int64_t> ofLayers);
+  Type storedType(const ParamSpec &param, ArrayRef<int64_t> ofLayers);
+  void buildProgram(StringRef name, int64_t tokens, bool cached);
+
+  RankedTensorType ints(ArrayRef<int64_t> shape) {
+    return RankedTensorType::get(shape, builder.getI32Type());
+  }
+  BindingAttr binding(BindingKind kind, StringRef name, int64_t fill = 0) {
+    return BindingAttr::get(context, kind, name, {}, "", 0, APFloat(0.02),
+                            APFloat(0.0), fill);
+  }
+  size_t addInput(Signature &args, StringRef name, ArrayRef<int64_t> shape) {
+    return args.add(ints(shape), binding(BindingKind::Input, name),
+                    layers.at(name));
+  }
+  size_t addParam(Signature &args, const ParamSpec &param, size_t stack);
+
+  MLIRContext *context;
+  const ModelConfig &config;
+  const ImportOptions &options;
+  OpBuilder builder;
+  LayerBuilder layers;
+  std::vector<ParamSpec> params;
+  SmallVector<LayerKind> kinds;
+  SmallVector<int64_t> order;
+  /// Element types: [parameter][kind], one entry for what is not layered.
+  std::vector<SmallVector<Type>> types;
+  SmallVector<std::string> notes;
+};
+
+/// Bits an element, to say which of two formats holds more.
+double widthOf(StringRef type) {
+  return llvm::StringSwitch<double>(type)
+      .Case("f64", 64)
+      .Case("f32", 32)
+      .Cases({"f16", "bf16"}, 16)
+      .Case("q8_0", 8.5)
+      .Case("q6_k", 6.5625)
+      .Case("q5_1", 6)
+      .Case("q5_k", 5.5)
+      .Case("q5_0", 5.5)
+      .Case("q4_1", 5)
+      .Case("q4_k", 4.5)
+      .Case("q4_0", 4.5)
+      .Case("q3_k", 3.4375)
+      .Case("q2_k", 2.625)
+      .Default(0);
+}
+
+/// The dialect's type of this name; null if it has none.
+Type elementType(StringRef name, MLIRContext *context) {
+  return llvm::StringSwitch<Type>(name)
+      .Case("f32", Float32Type::get(context))
+      .Case("f16", Float16Type::get(context))
+      .Case("bf16", BFloat16Type::get(context))
+      .Case("q4_0", Q4_0Type::get(context))
+      .Case("q4_1", Q4_1Type::get(context))
+      .Case("q5_0", Q5_0Type::get(context))
+      .Case("q5_1", Q5_1Type::get(context))
+      .Case("q8_0", Q8_0Type::get(context))
+      .Case("q6_k", Q6_KType::get(context))
+      .Default(Type());
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Layers and element types
+//===----------------------------------------------------------------------===//
+
+void ModelBuilder::findKinds() {
+  if (config.windowLayers.empty()) {
+    LayerKind &kind = kinds.emplace_back();
+    kind.window = config.window;
+    for (int64_t i = 0; i < config.layers; ++i)
+      kind.layers.push_back(i);
+    order.assign(config.layers, 0);
+    return;
+  }
+  for (auto [i, slides] : llvm::enumerate(config.windowLayers)) {
+    int64_t window = slides ? config.window : 0;
+    auto *kind = llvm::find_if(
+        kinds, [&](const LayerKind &k) { return k.window == window; });
+    if (kind == kinds.end()) {
+      kinds.emplace_back();
+      kind = &kinds.back();
+      kind->window = window;
+    }
+    kind->layers.push_back(static_cast<int64_t>(i));
+    order.push_back(kind - kinds.begin());
+  }
+  if (kinds.size() > 1)
+    for (LayerKind &kind : kinds)
+      kind.suffix = kind.window ? ".window" : ".full";
+}
+
+void ModelBuilder::findTypes() {
+  llvm::StringMap<StringRef> stored;
+  for (const ParamSpec &param : params) {
+    SmallVector<Type> &ofKinds = types.emplace_back();
+    if (!param.isLayered())
+      ofKinds.push_back(chooseType(param, {0}));
+    else
+      for (const LayerKind &kind : kinds)
+        ofKinds.push_back(chooseType(param, kind.layers));
+  }
+}
+
+Type ModelBuilder::chooseType(const ParamSpec &param,
+                              ArrayRef<int64_t> ofLayers) {
+  Type f32 = builder.getF32Type();
+  if (options.weights == "f32" || param.role != ParamRole::Matrix)
+    return f32;
+  if (options.weights == "bf16")
+    return builder.getBF16Type();
+  Type type = options.weights == "keep" ? storedType(param, ofLayers)
+                                        : Type(Q8_0Type::get(context));
+  // A row is a whole number of blocks, or has none.
+  if (param.shape.back() % getBlockElements(type) != 0)
+    return builder.getBF16Type();
+  return type;
+}
+
+/// One type for all layers of a stack. Files may mix types over layers: then
+/// it is the widest of them, as far as there is an encoder for it.
+Type ModelBuilder::storedType(const ParamSpec &param,
+                              ArrayRef<int64_t> ofLayers) {
+  llvm::StringSet<> seen;
+  StringRef widest;
+  bool f16 = false, bf16 = false;
+  for (int64_t layer : ofLayers) {
+    std::string name = nameOfLayer(param.name, layer);
+    StringRef type = config.defaultWeight;
+    auto it = llvm::lower_bound(
+        config.storedTypes, name,
+        [](const auto &entry, StringRef n) { return entry.first < n; });
+    if (it != config.storedTypes.end() && it->first == name)
+      type = it->second;
+    seen.insert(type);
+    f16 |= type == "f16";
+    bf16 |= type == "bf16";
+    if (widest.empty() || widthOf(type) > widthOf(widest))
+      widest = type;
+  }
+  Type type = elementType(widest, context);
+  if (seen.size() == 1 && type)
+    return type;
+  // What there is an encoder for: f32, f16, bf16 and q8_0.
+  if (widthOf(widest) > 16 || (f16 && bf16))
+    type = builder.getF32Type();
+  else if (widthOf(widest) < 16)
+    type = Q8_0Type::get(context);
+  SmallVector<StringRef> names(seen.keys());
+  llvm::sort(names);
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << param.name << ": stored as " << llvm::join(names, ", ")
+     << ", compiled as " << type;
+  notes.push_back(text);
+  return type;
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+/// STACK is a kind of layer, or 0.
+size_t ModelBuilder::addParam(Signature &args, const ParamSpec &param,
+                              size_t stack) {
+  SmallVector<int64_t> shape;
+  ArrayRef<int64_t> ofLayers;
+  if (param.isLayered()) {
+    ofLayers = kinds[stack].layers;
+    shape.push_back(static_cast<int64_t>(ofLayers.size()));
+  }
+  llvm::append_range(shape, param.shape);
+  Type element = types[&param - params.data()][stack];
+  auto attr = BindingAttr::get(context, BindingKind::Param, param.name,
+                               ofLayers, param.ggufName, param.rotaryHeads,
+                               APFloat(param.scale), APFloat(param.offset), 0);
+  StringRef where = param.name;
+  return args.add(RankedTensorType::get(shape, element), attr,
+                  layers.at(where));
+}
+
+void ModelBuilder::buildProgram(StringRef name, int64_t tokens, bool cached) {
+  int64_t batch = options.batch;
+  int64_t blocksPerSequence =
+      (options.sequence + options.blockSize - 1) / options.blockSize;
+  int64_t pool = batch * blocksPerSequence;
+  bool last = cached || options.output == "last";
+
+  // Arguments: inputs, parameters, states.
+  Signature args, results;
+  size_t tokensArg = addInput(args, "tokens", {batch, tokens});
+  size_t positionsArg = addInput(args, "positions", {batch, tokens});
+  size_t blocksArg = 0, lengthsArg = 0, lastArg = 0;
+  if (cached) {
+    blocksArg = addInput(args, "blocks", {batch, blocksPerSequence});
+    lengthsArg = addInput(args, "lengths", {batch});
+  }
+  if (last)
+    lastArg = addInput(args, "last", {batch, 1});
+  // [kind][id]
+  SmallVector<std::array<size_t, kParamIds>> paramArgs(kinds.size());
+  for (const ParamSpec &param : params) {
+    if (param.id == ParamId::Head && !cached && options.output == "hidden")
+      continue;
+    size_t stacks = param.isLayered() ? kinds.size() : 1;
+    for (size_t kind = 0; kind < stacks; ++kind)
+      paramArgs[kind][static_cast<size_t>(param.id)] =
+          addParam(args, param, kind);
+  }
+  SmallVector<size_t> cacheArgs;
+  size_t keyPositionsArg = 0;
+  if (cached) {
+    for (const LayerKind &kind : kinds)
+      for (StringRef base : {"k_cache", "v_cache"}) {
+        std::string state = (base + kind.suffix).str();
+        cacheArgs.push_back(args.add(
+            layers.floats({static_cast<int64_t>(kind.layers.size()), pool,
+                           options.blockSize, config.kvHeads, config.headDim}),
+            binding(BindingKind::State, state), layers.at(state)));
+      }
+    keyPositionsArg =
+        args.add(ints({pool, options.blockSize}),
+                 binding(BindingKind::State, "key_positions", kNoPosition),
+                 layers.at("key_positions"));
+  }
+
+  auto function = func::FuncOp::create(
+      builder, layers.at(name), name,
+      builder.getFunctionType(args.types, TypeRange()));
+  function->setAttr(HeddleDialect::kProgramAttr, builder.getStringAttr(name));
+  function->setAttr(HeddleDialect::kMeshAttr,
+                    FlatSymbolRefAttr::get(context, "mesh"));
+  Block *entry = builder.createBlock(&function.getBody(), {}, args.types,
+                                     args.locs);
+  auto arg = [&](size_t index) { return entry->getArgument(index); };
+  auto param = [&](ParamId id, size_t kind = 0) {
+    return arg(paramArgs[kind][static_cast<size_t>(id)]);
+  };
+
+  // Before the layers.
+  Value ids = arg(tokensArg), positions = arg(positionsArg);
+  Value stream = EmbeddingOp::create(
+      builder, layers.at("model.embed_tokens"),
+      layers.floats({batch, tokens, config.hidden}), ids,
+      param(ParamId::Embedding));
+  auto rope = RopeAttr::get(context, config.rotaryDim, APFloat(config.ropeTheta),
+                            config.ropeScaling, APFloat(config.ropeFactor),
+                            APFloat(config.ropeLow), APFloat(config.ropeHigh),
+                            config.ropeOriginal);
+  LayerInputs inputs;
+  inputs.positions = inputs.keyPositions = positions;
+  inputs.angles = RotaryTableOp::create(
+      builder, layers.at("model.rotary_emb"),
+      layers.floats({batch, tokens, config.rotaryDim}), positions, rope);
+  if (cached) {
+    Location loc = layers.at("model.cache");
+    inputs.blocks = arg(blocksArg);
+    inputs.lengths = arg(lengthsArg);
+    inputs.slots =
+        CacheSlotsOp::create(builder, loc, positions.getType(), positions,
+                             inputs.blocks,
+                             builder.getI64IntegerAttr(options.blockSize));
+    Value known = arg(keyPositionsArg);
+    inputs.keyPositions = CacheAppendOp::create(
+        builder, loc, known.getType(), known, positions, inputs.slots);
+  }
+
+  // The layers.
+  SmallVector<Value> stacks, caches;
+  SmallVector<int64_t> stackKinds, cacheKinds;
+  for (size_t kind = 0; kind < kinds.size(); ++kind)
+    for (const ParamSpec &spec : params)
+      if (spec.isLayered()) {
+        stacks.push_back(param(spec.id, kind));
+        stackKinds.push_back(static_cast<int64_t>(kind));
+      }
+  for (auto [i, index] : llvm::enumerate(cacheArgs)) {
+    caches.push_back(arg(index));
+    cacheKinds.push_back(static_cast<int64_t>(i) / 2);
+  }
+  SmallVector<Type> repeatTypes = {stream.getType()};
+  llvm::append_range(repeatTypes, ValueRange(caches).getTypes());
+  auto repeat = RepeatOp::create(
+      builder, layers.at("model.layers"), repeatTypes, ValueRange(stream),
+      stacks, caches, builder.getDenseI64ArrayAttr(order),
+      builder.getDenseI64ArrayAttr(stackKinds),
+      builder.getDenseI64ArrayAttr(cacheKinds), UnitAttr(),
+      static_cast<unsigned>(kinds.size()));
+  for (auto [index, kind] : llvm::enumerate(kinds)) {
+    OpBuilder::InsertionGuard guard(builder);
+    Block *body = builder.createBlock(&repeat.getKinds()[index]);
+    Location loc = layers.at("model.layers");
+    auto slice = [&](Value stack) {
+      auto type = cast<RankedTensorType>(stack.getType());
+      return body->addArgument(
+          RankedTensorType::get(type.getShape().drop_front(),
+                                type.getElementType()),
+          stack.getLoc());
+    };
+    Value carry = body->addArgument(stream.getType(), loc);
+    ParamValues values;
+    for (const ParamSpec &spec : params)
+      if (spec.isLayered())
+        values[spec.id] = slice(param(spec.id, index));
+    Value keyCache, valueCache;
+    if (cached) {
+      keyCache = slice(caches[2 * index]);
+      valueCache = slice(caches[2 * index + 1]);
+    }
+    Value next = layers.layer(carry, values, inputs, kind.window, keyCache,
+                              valueCache);
+    SmallVector<Value> updated;
+    if (cached)
+      updated = {keyCache, valueCache};
+    YieldOp::create(builder, loc, ValueRange(next), updated, ValueRange());
+  }
+
+  // After them.
+  SmallVector<Value> returned;
+  auto give = [&](Value value, BindingKind kind, StringRef output) {
+    returned.push_back(value);
+    results.add(value.getType(), binding(kind, output), value.getLoc());
+  };
+  Value hidden = repeat.getResult(0);
+  if (last)
+    hidden = GatherRowsOp::create(builder, layers.at("model.last"),
+                                  layers.floats({batch, 1, config.hidden}),
+                                  hidden, arg(lastArg));
+  hidden = layers.norm("model.norm", hidden, param(ParamId::FinalNorm));
+  if (!cached && options.output == "hidden") {
+    give(hidden, BindingKind::Output, "hidden");
+  } else {
+    Value head = config.tiedEmbeddings ? param(ParamId::Embedding)
+                                       : param(ParamId::Head);
+    Value logits = layers.linear("lm_head", hidden, head);
+    give(logits, BindingKind::Output, "logits");
+    if (cached) {
+      Value next = ArgmaxOp::create(builder, layers.at("next"),
+                                    ints({batch, 1}), logits);
+      give(next, BindingKind::Output, "next");
+    }
+  }
+  for (auto [i, index] : llvm::enumerate(cacheArgs))
+    give(repeat.getResult(1 + i), BindingKind::State,
+         args.bindings[index].getName());
+  if (cached)
+    give(inputs.keyPositions, BindingKind::State, "key_positions");
+  func::ReturnOp::create(builder, layers.at(name), returned);
+
+  function.setType(builder.getFunctionType(args.types, results.types));
+  for (auto [i, attr] : llvm::enumerate(args.bindings))
+    function.setArgAttr(i, HeddleDialect::kBindingAttr, attr);
+  for (auto [i, attr] : llvm::enumerate(results.bindings))
+    function.setResultAttr(i, HeddleDialect::kBindingAttr, attr);
+}
+
+OwningOpRef<ModuleOp> ModelBuilder::build() {
+  findKinds();
+  findTypes();
+  Location loc = UnknownLoc::get(context);
+  if (!config.source.empty())
+    loc = FileLineColLoc::get(context, config.source, 0, 0);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  auto atEnd = [&]() { builder.setInsertionPointToEnd(module->getBody()); };
+  atEnd();
+  SmallVector<StringRef> axes;
+  SmallVector<int64_t> sizes;
+  for (const auto &[axis, size] : options.mesh) {
+    axes.push_back(axis);
+    sizes.push_back(size);
+  }
+  MeshOp::create(builder, loc, builder.getStringAttr("mesh"),
+                 builder.getStrArrayAttr(axes),
+                 builder.getDenseI64ArrayAttr(sizes));
+  if (options.program == "forward") {
+    buildProgram("forward", options.sequence, /*cached=*/false);
+  } else {
+    buildProgram("prefill", options.chunk, /*cached=*/true);
+    atEnd();
+    buildProgram("decode", 1, /*cached=*/true);
+  }
+  if (!notes.empty())
+    module->getOperation()->setAttr(
+        "heddle.notes", builder.getStrArrayAttr(SmallVector<StringRef>(
+                            notes.begin(), notes.end())));
+  return module;
+}
+
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+static void checkOptions(const ModelConfig &config,
+                         const ImportOptions &options, Problems &problems) {
+  auto oneOf = [&](StringRef name, StringRef value,
+                   std::initializer_list<StringRef> allowed) {
+    if (llvm::is_contained(allowed, value))
+      return;
+    problems.add(name, "expected " + llvm::join(allowed, ", ") + ", got \"" +
+                           value + "\"");
+  };
+  auto within = [&](StringRef name, int64_t value, int64_t most) {
+    if (value >= 1 && value <= most)
+      return true;
+    problems.add(name, "expected a whole number from 1 to " + Twine(most) +
+                           ", got " + Twine(value));
+    return false;
+  };
+  oneOf("program", options.program, {"forward", "generate"});
+  oneOf("output", options.output, {"logits", "last", "hidden"});
+  oneOf("weights", options.weights, {"keep", "f32", "bf16", "q8_0"});
+  if (options.program == "generate" && options.output == "hidden")
+    problems.add("output",
+                 "expected logits or last for generate, got \"hidden\"");
+  constexpr int64_t kMostBatch = 1 << 20, kMostTokens = 1 << 30;
+  bool sized = within("batch", options.batch, kMostBatch);
+  sized &= within("sequence", options.sequence, kMostTokens);
+  sized &= within("chunk", options.chunk, kMostTokens);
+  sized &= within("block size", options.blockSize, kMostTokens);
+  // Slots, rows and cache slots are numbered in 32 bits.
+  constexpr int64_t kMostSlots = (int64_t(1) << 31) - 1;
+  if (sized) {
+    int64_t perSequence =
+        (options.sequence + options.blockSize - 1) / options.blockSize;
+    int64_t rows = std::max(perSequence * options.blockSize, options.chunk);
+    if (rows > kMostSlots / options.batch)
+      problems.add("batch", "expected at most " +
+                                Twine(kMostSlots / rows) +
+                                " for sequences of " + Twine(rows) +
+                                " slots, got " + Twine(options.batch));
+  }
+  constexpr int64_t kMostRanks = 1 << 20;
+  int64_t ranks = 1;
+  llvm::StringSet<> seen;
+  for (const auto &[axis, size] : options.mesh) {
+    if (axis.empty() || !seen.insert(axis).second)
+      problems.add("mesh", "expected unique axis names that are not empty, "
+                           "got \"" +
+                               axis + "\"");
+    if (size < 1 || size > kMostRanks / ranks)
+      problems.add("mesh", "expected positive sizes and at most " +
+                               Twine(kMostRanks) + " ranks, got axis " + axis +
+                               " = " + Twine(size));
+    else
+      ranks *= size;
+  }
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+mlir::heddle::importModel(MLIRContext *context, const ModelConfig &config,
+                          const ImportOptions &options) {
+  context->loadDialect<HeddleDialect, func::FuncDialect>();
+  Problems problems;
+  checkOptions(config, options, problems);
+  if (options.sequence > config.maxPositions && config.maxPositions > 0)
+    problems.warn("sequence " + Twine(options.sequence) +
+                  " is longer than the model's " + Twine(config.maxPositions) +
+                  " positions");
+  if (failed(problems.report(UnknownLoc::get(context))))
+    return failure();
+  ModelConfig sorted = config;
+  llvm::sort(sorted.storedTypes);
+  OwningOpRef<ModuleOp> module =
+      ModelBuilder(context, sorted, options).build();
+  if (failed(verify(*module)))
+    return failure();
+  return module;
+}

@@ -1,0 +1,82 @@
+//===- LocalOps.cpp - Ops that partition introduces -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Interpreter.h"
+
+using namespace mlir;
+using namespace mlir::heddle;
+using namespace mlir::heddle::reference;
+
+static LogicalResult localIndex(LocalIndexOp op, OpCall &call) {
+  const Tensor &in = call[op.getInput()];
+  Tensor &out = call.result();
+  FailureOr<ArrayRef<int64_t>> units = call.row(op.getUnits());
+  if (failed(units))
+    return failure();
+  int64_t unit = op.getUnit();
+  for (int64_t i = 0; i < in.size(); ++i) {
+    FailureOr<int64_t> index = call.index(in.data[i], kNoLimit, "index");
+    if (failed(index))
+      return failure();
+    out.data[i] = -1;
+    if (*index < 0)
+      continue;
+    const int64_t *slot = llvm::find(*units, *index / unit);
+    if (slot != units->end())
+      out.data[i] = static_cast<double>(slot - units->begin()) *
+                        static_cast<double>(unit) +
+                    static_cast<double>(*index % unit);
+  }
+  return success();
+}
+
+static LogicalResult maskPad(MaskPadOp op, OpCall &call) {
+  const Tensor &in = call[op.getInput()];
+  Tensor &out = call.result();
+  FailureOr<ArrayRef<int64_t>> units = call.row(op.getUnits());
+  if (failed(units))
+    return failure();
+  int64_t unit = op.getUnit(), size = op.getGlobalSize();
+  double identity = op.getIdentity().convertToDouble();
+  DimView view(out, op.getDim());
+  for (int64_t o = 0; o < view.outer; ++o)
+    for (int64_t i = 0; i < view.extent; ++i) {
+      int64_t u = (*units)[i / unit];
+      bool padding = u < 0 || u > size / unit || u * unit + i % unit >= size;
+      for (int64_t r = 0; r < view.inner; ++r)
+        out.data[view.offset(o, i, r)] =
+            padding ? identity : in.data[view.offset(o, i, r)];
+    }
+  return success();
+}
+
+static LogicalResult takeUnits(TakeUnitsOp op, OpCall &call) {
+  const Tensor &in = call[op.getInput()];
+  Tensor &out = call.result();
+  FailureOr<ArrayRef<int64_t>> slots = call.row(op.getSlots());
+  if (failed(slots))
+    return failure();
+  int64_t unit = op.getUnit();
+  DimView from(in, op.getDim()), to(out, op.getDim());
+  for (int64_t o = 0; o < to.outer; ++o)
+    for (int64_t i = 0; i < to.extent; ++i) {
+      int64_t u = (*slots)[i / unit];
+      int64_t source = u * unit + i % unit;
+      if (u < 0 || source >= from.extent)
+        continue; // zeros: no unit, or past the end of a short one
+      for (int64_t r = 0; r < to.inner; ++r)
+        out.data[to.offset(o, i, r)] = in.data[from.offset(o, source, r)];
+    }
+  return success();
+}
+
+void reference::registerLocalOps(Registry &registry) {
+  registry.add<LocalIndexOp>(localIndex);
+  registry.add<MaskPadOp>(maskPad);
+  registry.add<TakeUnitsOp>(takeUnits);
+}

@@ -1,0 +1,304 @@
+//===- KernelBuilder.cpp - Arithmetic and control flow of a kernel --------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelBuilder.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace mlir::heddle;
+using namespace mlir::heddle::cpu;
+
+Type cpu::storageType(Type element) {
+  if (element.isF16() || element.isBF16())
+    return IntegerType::get(element.getContext(), 16);
+  if (getBlockElements(element) > 1)
+    return IntegerType::get(element.getContext(), 8);
+  return element;
+}
+
+Type cpu::laneType(Type element) {
+  return isa<IntegerType>(element)
+             ? element
+             : Type(Float32Type::get(element.getContext()));
+}
+
+/// One-dimensional memory for a tensor.
+static MemRefType memoryOf(RankedTensorType type) {
+  Type element = storageType(type.getElementType());
+  int64_t bytes = getTensorBytes(type);
+  return MemRefType::get(
+      {bytes / ((element.getIntOrFloatBitWidth() + 7) / 8)}, element);
+}
+
+KernelBuilder::KernelBuilder(ModuleOp module, const KernelFunction &kernel,
+                             const TargetRecord &target)
+    : ImplicitLocOpBuilder(kernel.func.getLoc(), module.getContext()),
+      kernel(kernel), target(target), module(module) {
+  setInsertionPointToEnd(module.getBody());
+  SmallVector<Type> types;
+  for (RankedTensorType type : kernel.operands)
+    types.push_back(memoryOf(type));
+  size_t memories = types.size();
+  types.append(kernel.coordinates.size() + 2, getIndexType());
+  auto function = func::FuncOp::create(
+      *this, kernel.func.getSymName(),
+      FunctionType::get(getContext(), types, TypeRange()));
+  function->setAttr(kKernelAttr, getUnitAttr());
+  for (size_t i = 0; i < memories; ++i)
+    function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+                        getUnitAttr());
+  entry = function.addEntryBlock();
+  setInsertionPointToStart(entry);
+  func::ReturnOp::create(*this);
+  setInsertionPoint(entry->getTerminator());
+  for (size_t i = 0; i < memories; ++i)
+    operands.push_back(
+        {entry->getArgument(i), kernel.operands[i].getElementType()});
+  for (size_t i = 0; i < kernel.coordinates.size(); ++i)
+    coordinates.push_back(entry->getArgument(memories + i));
+  tile = entry->getArgument(types.size() - 2);
+  tiles = entry->getArgument(types.size() - 1);
+}
+
+Value KernelBuilder::tileBegin(Value t, int64_t units) {
+  return arith::DivUIOp::create(*this, imul(t, units), tiles);
+}
+
+//===----------------------------------------------------------------------===//
+// Types and constants
+//===----------------------------------------------------------------------===//
+
+VectorType KernelBuilder::lanesOf(Type element) const {
+  return VectorType::get({target.lanes}, element);
+}
+
+Value KernelBuilder::index(int64_t value) {
+  return arith::ConstantIndexOp::create(*this, value);
+}
+
+Value KernelBuilder::constant(Type type, double value) {
+  Attribute scalar = getFloatAttr(getElementTypeOrSelf(type), value);
+  TypedAttr attr = cast<TypedAttr>(scalar);
+  if (auto vector = dyn_cast<VectorType>(type))
+    attr = DenseElementsAttr::get(vector, scalar);
+  return arith::ConstantOp::create(*this, attr);
+}
+
+Value KernelBuilder::constantInt(Type type, int64_t value) {
+  Attribute scalar = getIntegerAttr(getElementTypeOrSelf(type), value);
+  TypedAttr attr = cast<TypedAttr>(scalar);
+  if (auto vector = dyn_cast<VectorType>(type))
+    attr = DenseElementsAttr::get(vector, scalar);
+  return arith::ConstantOp::create(*this, attr);
+}
+
+Value KernelBuilder::splat(Value scalar, VectorType type) {
+  return vector::BroadcastOp::create(*this, type, scalar);
+}
+
+Value KernelBuilder::iota() {
+  SmallVector<int32_t> values(lanes());
+  for (int64_t i = 0; i < lanes(); ++i)
+    values[i] = static_cast<int32_t>(i);
+  return arith::ConstantOp::create(
+      *this, DenseElementsAttr::get(lanesOf(getI32Type()), ArrayRef(values)));
+}
+
+Value KernelBuilder::tailMask(int64_t count) {
+  return vector::ConstantMaskOp::create(*this, lanesOf(getI1Type()),
+                                        ArrayRef<int64_t>{count});
+}
+
+Type KernelBuilder::withElement(Type like, Type element) {
+  if (auto vector = dyn_cast<VectorType>(like))
+    return VectorType::get(vector.getShape(), element);
+  return element;
+}
+
+//===----------------------------------------------------------------------===//
+// Integers
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::iadd(Value a, Value b) {
+  return arith::AddIOp::create(*this, a, b);
+}
+Value KernelBuilder::iadd(Value a, int64_t b) {
+  return iadd(a, constantInt(a.getType(), b));
+}
+Value KernelBuilder::isub(Value a, Value b) {
+  return arith::SubIOp::create(*this, a, b);
+}
+Value KernelBuilder::imul(Value a, Value b) {
+  return arith::MulIOp::create(*this, a, b);
+}
+Value KernelBuilder::imul(Value a, int64_t b) {
+  return imul(a, constantInt(a.getType(), b));
+}
+Value KernelBuilder::idiv(Value a, int64_t b) {
+  return arith::DivUIOp::create(*this, a, constantInt(a.getType(), b));
+}
+Value KernelBuilder::irem(Value a, int64_t b) {
+  return arith::RemUIOp::create(*this, a, constantInt(a.getType(), b));
+}
+Value KernelBuilder::iand(Value a, int64_t b) {
+  return arith::AndIOp::create(*this, a, constantInt(a.getType(), b));
+}
+Value KernelBuilder::shiftRight(Value a, Value b) {
+  return arith::ShRUIOp::create(*this, a, b);
+}
+Value KernelBuilder::shiftLeft(Value a, int64_t b) {
+  return arith::ShLIOp::create(*this, a, constantInt(a.getType(), b));
+}
+Value KernelBuilder::icmp(arith::CmpIPredicate predicate, Value a, Value b) {
+  return arith::CmpIOp::create(*this, predicate, a, b);
+}
+Value KernelBuilder::inRange(Value a, int64_t limit) {
+  return icmp(arith::CmpIPredicate::ult, a, constantInt(a.getType(), limit));
+}
+Value KernelBuilder::toIndex(Value a) {
+  return arith::IndexCastOp::create(*this, getIndexType(), a);
+}
+Value KernelBuilder::toI32(Value a) {
+  return arith::IndexCastOp::create(*this, getI32Type(), a);
+}
+Value KernelBuilder::both(Value a, Value b) {
+  return arith::AndIOp::create(*this, a, b);
+}
+
+//===----------------------------------------------------------------------===//
+// Floats
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::fadd(Value a, Value b) {
+  return arith::AddFOp::create(*this, a, b);
+}
+Value KernelBuilder::fsub(Value a, Value b) {
+  return arith::SubFOp::create(*this, a, b);
+}
+Value KernelBuilder::fmul(Value a, Value b) {
+  return arith::MulFOp::create(*this, a, b);
+}
+Value KernelBuilder::fdiv(Value a, Value b) {
+  return arith::DivFOp::create(*this, a, b);
+}
+Value KernelBuilder::fma(Value a, Value b, Value c) {
+  return math::FmaOp::create(*this, a, b, c);
+}
+Value KernelBuilder::fneg(Value a) { return arith::NegFOp::create(*this, a); }
+Value KernelBuilder::sqrt(Value a) { return math::SqrtOp::create(*this, a); }
+Value KernelBuilder::fcmp(arith::CmpFPredicate predicate, Value a, Value b) {
+  return arith::CmpFOp::create(*this, predicate, a, b);
+}
+Value KernelBuilder::fmax(Value a, Value b) {
+  return arith::MaximumFOp::create(*this, a, b);
+}
+Value KernelBuilder::fmin(Value a, Value b) {
+  return arith::MinimumFOp::create(*this, a, b);
+}
+Value KernelBuilder::select(Value condition, Value a, Value b) {
+  return arith::SelectOp::create(*this, condition, a, b);
+}
+Value KernelBuilder::bitcast(Value v, Type type) {
+  return arith::BitcastOp::create(*this, type, v);
+}
+
+Value KernelBuilder::reduce(Value v,
+                            function_ref<Value(Value, Value)> combine) {
+  int64_t n = cast<VectorType>(v.getType()).getNumElements();
+  while (n > 1) {
+    n /= 2;
+    SmallVector<int64_t> low(n), high(n);
+    for (int64_t i = 0; i < n; ++i) {
+      low[i] = i;
+      high[i] = n + i;
+    }
+    Value a = vector::ShuffleOp::create(*this, v, v, low);
+    Value b = vector::ShuffleOp::create(*this, v, v, high);
+    v = combine(a, b);
+  }
+  return vector::ExtractOp::create(*this, v, ArrayRef<int64_t>{0});
+}
+
+Value KernelBuilder::reduceAdd(Value v) {
+  return reduce(v, [&](Value a, Value b) { return fadd(a, b); });
+}
+
+//===----------------------------------------------------------------------===//
+// Control flow
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> KernelBuilder::loop(Value from, Value to, int64_t step,
+                                       ValueRange carry, LoopBody body) {
+  auto loop = scf::ForOp::create(*this, from, to, index(step), carry);
+  OpBuilder::InsertionGuard guard(*this);
+  if (carry.empty())
+    setInsertionPoint(loop.getBody()->getTerminator());
+  else
+    setInsertionPointToEnd(loop.getBody());
+  SmallVector<Value> next =
+      body(loop.getInductionVar(), loop.getRegionIterArgs());
+  if (!carry.empty())
+    scf::YieldOp::create(*this, next);
+  return SmallVector<Value>(loop.getResults());
+}
+
+void KernelBuilder::loop(Value from, Value to, int64_t step,
+                         function_ref<void(Value)> body) {
+  loop(from, to, step, ValueRange(), [&](Value iv, ValueRange) {
+    body(iv);
+    return SmallVector<Value>();
+  });
+}
+
+SmallVector<Value> KernelBuilder::staticLoop(int64_t trips, int64_t unroll,
+                                             ValueRange carry, LoopBody body) {
+  if (trips > unroll)
+    return loop(index(0), index(trips), 1, carry, body);
+  SmallVector<Value> values(carry);
+  for (int64_t i = 0; i < trips; ++i)
+    values = body(index(i), values);
+  return values;
+}
+
+void KernelBuilder::ifThen(Value condition, function_ref<void()> then) {
+  auto op = scf::IfOp::create(*this, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPoint(op.thenBlock()->getTerminator());
+  then();
+}
+
+SmallVector<Value>
+KernelBuilder::ifElse(Value condition, TypeRange types,
+                      function_ref<SmallVector<Value>()> then,
+                      function_ref<SmallVector<Value>()> otherwise) {
+  auto op = scf::IfOp::create(*this, types, condition,
+                              /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(*this);
+  setInsertionPointToEnd(op.thenBlock());
+  scf::YieldOp::create(*this, then());
+  setInsertionPointToEnd(op.elseBlock());
+  scf::YieldOp::create(*this, otherwise());
+  return SmallVector<Value>(op.getResults());
+}
+
+//===----------------------------------------------------------------------===//
+// Rank tables
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::tableRow(RankTableAttr attr) {
+  int64_t coordinate = kernel.coordinateOf(attr);
+  return coordinate < 0 ? index(0) : coordinates[coordinate];
+}
+
+Value KernelBuilder::tableEntry(RankTableAttr attr, Value column) {
+  size_t used = tableRows(attr) * attr.getCols();
+  Buffer values = table(attr.getValues().take_front(used), getI32Type());
+  return loadScalar(values, iadd(imul(tableRow(attr), attr.getCols()), column));
+}

@@ -1,0 +1,170 @@
+//===- KernelBuilder.h - Arithmetic, lanes and memory of a kernel -*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Everything a recipe writes goes through this builder. Memory is one
+// dimensional; *lanes* are vectors of the target's width, fp32 or i32 whatever
+// the storage type is. Results do not depend on flags: what is fused is written
+// as an fma, and reductions are trees of shuffles.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TARGET_CPU_KERNELBUILDER_H
+#define HEDDLE_LIB_TARGET_CPU_KERNELBUILDER_H
+
+#include "KernelFunction.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::heddle::cpu {
+
+/// Memory with the element type of the model: 16-bit floats are kept as i16,
+/// quantised blocks as bytes.
+struct Buffer {
+  Value memref;
+  Type element;
+};
+
+class KernelBuilder : public ImplicitLocOpBuilder {
+public:
+  /// Emits `kernel` as a function at the end of `module`; the insertion point
+  /// is its body.
+  KernelBuilder(ModuleOp module, const KernelFunction &kernel,
+                const TargetRecord &target);
+
+  const KernelFunction &kernel;
+  const TargetRecord &target;
+  /// The emitted function's arguments.
+  SmallVector<Buffer> operands;
+  SmallVector<Value> coordinates;
+  Value tile, tiles;
+
+  /// Where an argument's or pool's elements are.
+  const Buffer &bufferOf(Value v) { return operands[kernel.operandOf(v)]; }
+
+  /// First of the units of tile `t` when `units` are dealt to `tiles` tiles.
+  Value tileBegin(Value t, int64_t units);
+
+  // Types and constants.
+  int64_t lanes() const { return target.lanes; }
+  VectorType lanesOf(Type element) const;
+  Value index(int64_t value);
+  /// A scalar or splat of `type`.
+  Value constant(Type type, double value);
+  Value constantInt(Type type, int64_t value);
+  Value f32(double value) { return constant(getF32Type(), value); }
+  Value i32(int64_t value) { return constantInt(getI32Type(), value); }
+  Value splat(Value scalar) { return splat(scalar, lanesOf(scalar.getType())); }
+  Value splat(Value scalar, VectorType type);
+  /// 0, 1, 2, … as index-typed lanes of i32.
+  Value iota();
+  /// The first `count` lanes.
+  Value tailMask(int64_t count);
+
+  // Integers (scalars, index or lanes).
+  Value iadd(Value a, Value b);
+  Value iadd(Value a, int64_t b);
+  Value isub(Value a, Value b);
+  Value imul(Value a, Value b);
+  Value imul(Value a, int64_t b);
+  Value idiv(Value a, int64_t b);
+  Value irem(Value a, int64_t b);
+  Value iand(Value a, int64_t b);
+  Value shiftRight(Value a, Value b);
+  Value shiftLeft(Value a, int64_t b);
+  Value icmp(arith::CmpIPredicate predicate, Value a, Value b);
+  /// 0 <= a < limit, for signed a.
+  Value inRange(Value a, int64_t limit);
+  Value toIndex(Value a);
+  Value toI32(Value a);
+  Value both(Value a, Value b);
+
+  // Floats (scalars or lanes).
+  Value fadd(Value a, Value b);
+  Value fsub(Value a, Value b);
+  Value fmul(Value a, Value b);
+  Value fdiv(Value a, Value b);
+  Value fma(Value a, Value b, Value c);
+  Value fneg(Value a);
+  Value sqrt(Value a);
+  Value fcmp(arith::CmpFPredicate predicate, Value a, Value b);
+  /// The larger one; NaN if one is NaN.
+  Value fmax(Value a, Value b);
+  Value fmin(Value a, Value b);
+  Value select(Value condition, Value a, Value b);
+  /// The bits as another type of the same width; of another width.
+  Value bitcast(Value v, Type type);
+  Value bitcastVector(Value v, VectorType type);
+  /// Shape of `like` with another element type.
+  Type withElement(Type like, Type element);
+  /// Combines all lanes, halves first.
+  Value reduce(Value v, function_ref<Value(Value, Value)> combine);
+  Value reduceAdd(Value v);
+
+  // Memory.
+  Value loadLanes(const Buffer &buffer, Value at, Value mask = {});
+  void storeLanes(const Buffer &buffer, Value at, Value v, Value mask = {});
+  Value loadScalar(const Buffer &buffer, Value at);
+  void storeScalar(const Buffer &buffer, Value at, Value v);
+  /// Elements [column, column + lanes) of a row of a stored matrix, fp32. For
+  /// quantised rows `column` is a multiple of the lanes.
+  Value loadRow(const Buffer &matrix, int64_t columns, Value row, Value column,
+                Value mask = {});
+  /// fp32 (or i32) memory of this call; `elements` are static.
+  Buffer scratch(int64_t elements, Type element);
+  /// Read-only memory with these values.
+  Buffer table(ArrayRef<int64_t> values, Type element);
+  Buffer table(ArrayRef<double> values, Type element);
+
+  // Control flow.
+  using LoopBody = function_ref<SmallVector<Value>(Value iv, ValueRange carry)>;
+  /// for (iv = from; iv < to; iv += step) carry = body(iv, carry)
+  SmallVector<Value> loop(Value from, Value to, int64_t step, ValueRange carry,
+                          LoopBody body);
+  void loop(Value from, Value to, int64_t step, function_ref<void(Value)> body);
+  /// The same with static bounds: unrolled if there are at most `unroll` trips.
+  SmallVector<Value> staticLoop(int64_t trips, int64_t unroll, ValueRange carry,
+                                LoopBody body);
+  void ifThen(Value condition, function_ref<void()> then);
+  SmallVector<Value> ifElse(Value condition, TypeRange types,
+                            function_ref<SmallVector<Value>()> then,
+                            function_ref<SmallVector<Value>()> otherwise);
+
+  /// Row of a rank table on this rank (0 if all rows are equal).
+  Value tableRow(RankTableAttr attr);
+  /// Rows of a rank table that matter: one if all are equal.
+  static int64_t tableRows(RankTableAttr attr) {
+    return attr.isUniform() ? 1 : attr.getRows();
+  }
+  /// Entry of a rank table on this rank, i32.
+  Value tableEntry(RankTableAttr attr, Value column);
+
+  /// Start of the function: for memory that must not be allocated in loops.
+  Block *entry = nullptr;
+
+private:
+  ModuleOp module;
+  llvm::DenseMap<Attribute, std::string> tables;
+
+  Buffer addTable(DenseElementsAttr values, Type element);
+  Value widen(Value stored, Type element);
+  Value narrow(Value v, Type element);
+  Value decodeBlock(const Buffer &matrix, Value rowBytes, Value column);
+};
+
+/// How elements of a model type are kept in memory.
+Type storageType(Type element);
+/// fp32 for floats, i32 for integers: what lanes hold.
+Type laneType(Type element);
+
+} // namespace mlir::heddle::cpu
+
+#endif // HEDDLE_LIB_TARGET_CPU_KERNELBUILDER_H
