@@ -19,6 +19,7 @@
 #include "heddle_rt/weights.h"
 
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <cmath>
 #include <cstdio>

@@ -12,7 +12,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Verifier.h"
 
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -155,7 +155,6 @@ void ModelBuilder::findKinds() {
 }
 
 void ModelBuilder::findTypes() {
-  llvm::StringMap<StringRef> stored;
   for (const ParamSpec &param : params) {
     SmallVector<Type> &ofKinds = types.emplace_back();
     if (!param.isLayered())

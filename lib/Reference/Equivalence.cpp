@@ -208,11 +208,17 @@ static FailureOr<std::vector<Pair>> match(Side global, Side local) {
     pair.type =
         attr ? dyn_cast<RankedTensorType>(attr.getValue()) : RankedTensorType();
     auto type = dyn_cast<RankedTensorType>(global.types()[i]);
-    if (!pair.type || !type || pair.type.getShape() != type.getShape())
-      return local.emitError()
-             << "expected '" << HeddleDialect::kGlobalAttr << "' of "
-             << local.what() << " " << *twin << " to be " << global.types()[i]
-             << " with a sharding, got " << attr;
+    if (!pair.type || !type || pair.type.getShape() != type.getShape()) {
+      InFlightDiagnostic diag = local.emitError();
+      diag << "expected '" << HeddleDialect::kGlobalAttr << "' of "
+           << local.what() << " " << *twin << " to be " << global.types()[i]
+           << " with a sharding, got ";
+      if (attr)
+        diag << attr.getValue();
+      else
+        diag << "none";
+      return diag;
+    }
     pairs.push_back(pair);
   }
   return pairs;

@@ -267,6 +267,50 @@ SmallVector<Value> KernelBuilder::staticLoop(int64_t trips, int64_t unroll,
   return values;
 }
 
+void KernelBuilder::sweep(int64_t extent,
+                          function_ref<void(Value at, Value mask)> body) {
+  int64_t width = lanes(), whole = extent / width;
+  staticLoop(whole, /*unroll=*/4, ValueRange(), [&](Value i, ValueRange) {
+    body(imul(i, width), Value());
+    return SmallVector<Value>();
+  });
+  if (int64_t tail = extent % width)
+    body(index(whole * width), tailMask(tail));
+}
+
+SmallVector<Value> KernelBuilder::sweep(int64_t extent, int64_t unroll,
+                                        ArrayRef<Value> initial, SweepStep step,
+                                        SweepJoin join) {
+  int64_t width = lanes();
+  unroll = std::min(unroll, (extent + width - 1) / width);
+  size_t count = initial.size();
+  SmallVector<Value> carry;
+  for (int64_t u = 0; u < unroll; ++u)
+    llvm::append_range(carry, initial);
+  auto set = [&](SmallVector<Value> &all, int64_t u) {
+    return MutableArrayRef<Value>(all).slice(u * count, count);
+  };
+  int64_t trips = extent / (unroll * width);
+  carry = staticLoop(
+      trips, /*unroll=*/1, carry, [&](Value trip, ValueRange values) {
+        SmallVector<Value> all(values);
+        Value at = imul(trip, unroll * width);
+        for (int64_t u = 0; u < unroll; ++u)
+          step(iadd(at, u * width), Value(), set(all, u));
+        return all;
+      });
+  int64_t done = trips * unroll * width, u = 0;
+  for (; done + width <= extent; done += width, ++u)
+    step(index(done), Value(), set(carry, u));
+  if (done < extent)
+    step(index(done), tailMask(extent - done), set(carry, u));
+  for (int64_t stride = 1; stride < unroll; stride *= 2)
+    for (int64_t v = 0; v + stride < unroll; v += 2 * stride)
+      join(set(carry, v), set(carry, v + stride));
+  carry.truncate(count);
+  return carry;
+}
+
 void KernelBuilder::ifThen(Value condition, function_ref<void()> then) {
   auto op = scf::IfOp::create(*this, condition, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(*this);

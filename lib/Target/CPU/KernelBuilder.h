@@ -50,6 +50,11 @@ public:
   /// Where an argument's or pool's elements are.
   const Buffer &bufferOf(Value v) { return operands[kernel.operandOf(v)]; }
 
+  /// Where a computed value goes.
+  const Buffer &resultOf(Value v) {
+    return operands[kernel.resultsOf(v).front()];
+  }
+
   /// First of the units of tile `t` when `units` are dealt to `tiles` tiles.
   Value tileBegin(Value t, int64_t units);
 
@@ -133,6 +138,16 @@ public:
   /// The same with static bounds: unrolled if there are at most `unroll` trips.
   SmallVector<Value> staticLoop(int64_t trips, int64_t unroll, ValueRange carry,
                                 LoopBody body);
+  /// Positions [0, extent) in steps of whole vectors, then a masked tail.
+  void sweep(int64_t extent, function_ref<void(Value at, Value mask)> body);
+  /// The same with accumulators: `unroll` sets of them, one for each vector of
+  /// a step, joined in a tree.
+  using SweepStep =
+      function_ref<void(Value at, Value mask, MutableArrayRef<Value> carry)>;
+  using SweepJoin =
+      function_ref<void(MutableArrayRef<Value> carry, ArrayRef<Value> later)>;
+  SmallVector<Value> sweep(int64_t extent, int64_t unroll, ArrayRef<Value> carry,
+                           SweepStep step, SweepJoin join);
   void ifThen(Value condition, function_ref<void()> then);
   SmallVector<Value> ifElse(Value condition, TypeRange types,
                             function_ref<SmallVector<Value>()> then,

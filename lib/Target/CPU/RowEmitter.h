@@ -37,8 +37,6 @@ namespace mlir::heddle::cpu {
 struct Lane {
   /// First element, counted in the group and in the row.
   Value column, flat;
-  /// Which of the vectors of a sweep's step; part of the register name.
-  int64_t slot = 0;
   /// Null when all lanes exist.
   Value mask;
 };
@@ -46,7 +44,7 @@ struct Lane {
 struct RowItem {
   Operation *op = nullptr;
   /// Computed values (roots); usually one or none.
-  SmallVector<Value, 2> results;
+  SmallVector<Value> results;
   /// The row as groups x extent. `anyGroups` for what does not care.
   int64_t groups = 1, extent = 1;
   bool anyGroups = false;
@@ -65,18 +63,19 @@ struct RowItem {
   std::function<void(RowItem &, Value group)> atGroup;
   /// Elementwise: lanes of results[0].
   std::function<Value(RowItem &, Lane)> compute;
-  /// Reduction: neutral lanes, update of one step's accumulators, and what to
-  /// do with the [slot][accumulator] partial results.
-  std::function<SmallVector<Value, 2>(RowItem &)> initial;
+  /// Reduction: neutral lanes; update of one set of accumulators; combination
+  /// of two sets, earlier elements first; what to do with the last one.
+  std::function<SmallVector<Value>(RowItem &)> initial;
   std::function<void(RowItem &, Lane, MutableArrayRef<Value>)> accumulate;
-  std::function<void(RowItem &, Value group,
-                     ArrayRef<SmallVector<Value, 2>>)>
-      finish;
+  std::function<void(RowItem &, MutableArrayRef<Value>, ArrayRef<Value>)>
+      combine;
+  std::function<void(RowItem &, Value group, ArrayRef<Value>)> finish;
   /// Loop: everything for one group.
   std::function<void(RowItem &, Value group)> loops;
 
-  // Set by RowProgram::add.
+  // Set by RowProgram.
   int64_t nest = -1, phase = 0;
+  size_t accumulators = 0;
 };
 
 class RowProgram {
@@ -124,8 +123,6 @@ public:
   /// An integer of the row (i32): loaded, or set by an earlier item.
   Value rowScalar(Value v);
   void setRowScalar(Value v, Value scalar);
-  /// Positions [0, extent), unmasked and then a masked tail.
-  void sweep(int64_t extent, function_ref<void(Value at, Value mask)> body);
 
 private:
   explicit RowProgram(const KernelFunction &kernel) : kernel(kernel) {}
@@ -143,18 +140,19 @@ private:
 
   KernelBuilder *builder = nullptr;
   Value currentRow;
-  llvm::DenseMap<std::pair<Value, int64_t>, Value> registers;
+  /// Lanes computed at the current position.
+  llvm::DenseMap<Value, Value> registers;
   llvm::DenseMap<Value, Value> rowScalars;
   llvm::DenseMap<Value, Buffer> scratch;
 
   LogicalResult chooseRows();
   LogicalResult addOp(Operation *op);
-  LogicalResult addCopies();
   LogicalResult planStorage();
   void emitRow();
-  void emitPhase(Nest &nest, ArrayRef<RowItem *> phase, Value group);
+  void emitPhase(const Nest &nest, ArrayRef<RowItem *> phase, Value group);
+  void emitSweep(const Nest &nest, ArrayRef<RowItem *> phase, Value group);
   void emitStep(ArrayRef<RowItem *> phase, Lane lane,
-                SmallVectorImpl<SmallVector<Value, 2>> &accumulators);
+                MutableArrayRef<Value> accumulators);
   /// Where a row tensor's element lies.
   std::pair<Buffer, Value> place(Value v, Value flat);
 };
@@ -175,8 +173,6 @@ LogicalResult addRowOp(RowProgram &p, CacheAppendOp op);
 LogicalResult addRowOp(RowProgram &p, MaskPadOp op);
 LogicalResult addRowOp(RowProgram &p, TakeUnitsOp op);
 LogicalResult addRowOp(RowProgram &p, ArgmaxOp op);
-/// result = source, where a kernel returns one value twice or an argument.
-void addRowCopy(RowProgram &p, Value source, int64_t operand);
 
 } // namespace mlir::heddle::cpu
 

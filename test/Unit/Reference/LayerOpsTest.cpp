@@ -283,9 +283,10 @@ TEST_F(LayerOpsTest, RefusesWhatItCannotExecute) {
                      "return %x : tensor<2xf32> }";
   EXPECT_EQ(failure(text, {}),
             "error: 'func.func' op expected 1 arguments, got 0\n");
-  EXPECT_EQ(failure(text, {scalarStack({1, 2, 3})}),
-            "error: 'func.func' op expected argument 0 of type tensor<2xf32>, "
-            "got a tensor of shape 3\n");
+  EXPECT_EQ(
+      failure(text, {scalarStack({1, 2, 3})}),
+      "error: 'func.func' op expected argument 0 of type 'tensor<2xf32>', "
+      "got a tensor of shape 3\n");
   EXPECT_EQ(rankFailure(text, {}), "error: 'func.func' op expected a function "
                                    "marked 'heddle.local'\n");
   EXPECT_EQ(failure("func.func @f() attributes {heddle.local} { return }", {}),

@@ -67,6 +67,7 @@ std::string heddle_test::substitute(
 
 ReferenceTest::ReferenceTest() {
   context.loadDialect<HeddleDialect, comm::CommDialect, func::FuncDialect>();
+  context.printOpOnDiagnostic(false);
   context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
     llvm::raw_string_ostream os(diagnostics);
     os << (diagnostic.getSeverity() == DiagnosticSeverity::Error ? "error: "

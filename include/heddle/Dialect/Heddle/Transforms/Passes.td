@@ -89,4 +89,30 @@ def VerifyLocalPass : Pass<"heddle-verify-local", "::mlir::ModuleOp"> {
   }];
 }
 
+def SchedulePass : Pass<"heddle-schedule", "::mlir::ModuleOp"> {
+  let summary = "an order of fused groups, each outlined as a kernel";
+  let description = [{
+    Before: local functions (`heddle-partition`).
+
+    Reorders each block within its data dependences so that row-wise ops over
+    the same tokens stand together, and outlines every such group, and every op
+    that is a kernel of its own (attention, argmax, products with stored
+    weights), as a private function marked `heddle.kernel`, called with
+    `func.call`. Equal kernels of all programs are one function. fp32 products
+    stay `heddle.linear`, marked `heddle.gemm`, for the library; their bias is
+    split off so that it fuses with what follows. Reshapes stay as they are:
+    they alias their operand.
+
+    After: a program's block holds calls, gemms, reshapes, collectives and
+    repeats, in the order in which they will run.
+
+    Left to convert-heddle-to-plan: where values lie.
+  }];
+  let statistics = [
+    Statistic<"numKernels", "kernels", "Number of distinct kernels">,
+    Statistic<"numLaunches", "launches", "Number of launches">,
+  ];
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+}
+
 #endif // HEDDLE_DIALECT_HEDDLE_TRANSFORMS_PASSES_TD

@@ -1,0 +1,281 @@
+//===- Schedule.cpp - An order of fused groups ---===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Dialect/Heddle/Transforms/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace mlir::heddle {
+#define GEN_PASS_DEF_SCHEDULEPASS
+#include "heddle/Dialect/Heddle/Transforms/Passes.h.inc"
+} // namespace mlir::heddle
+
+using namespace mlir;
+using namespace mlir::heddle;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// A reshape of contiguous memory: it costs nothing and has no kernel.
+static bool isView(Operation *op) { return isa<SplitHeadsOp, MergeHeadsOp>(op); }
+
+/// The tokens (B, T) that a row-wise op runs over; none for other ops.
+static std::optional<std::pair<int64_t, int64_t>> rowSpace(Operation *op) {
+  Value rows;
+  if (isa<RmsNormOp, AddOp, BiasAddOp, GluOp, RotaryOp, RotaryTableOp,
+          EmbeddingOp, CacheSlotsOp, LocalIndexOp, MergePartialsOp>(op))
+    rows = op->getResult(0);
+  else if (auto append = dyn_cast<CacheAppendOp>(op))
+    rows = append.getValues();
+  else if (auto mask = dyn_cast<MaskPadOp>(op); mask && mask.getDim() >= 2)
+    rows = mask.getResult();
+  else if (auto take = dyn_cast<TakeUnitsOp>(op); take && take.getDim() >= 2)
+    rows = take.getResult();
+  if (!rows || shapeOf(rows).size() < 2)
+    return std::nullopt;
+  return std::make_pair(shapeOf(rows)[0], shapeOf(rows)[1]);
+}
+
+/// Ops that need a kernel but do not fuse.
+static bool isLoneKernel(Operation *op) {
+  return isa<AttentionOp, AttentionPartialOp, ArgmaxOp, GatherRowsOp, MaskPadOp,
+             TakeUnitsOp, LinearOp>(op);
+}
+
+static bool isGemm(LinearOp linear) {
+  auto f32 = [](Value v) {
+    return cast<RankedTensorType>(v.getType()).getElementType().isF32();
+  };
+  return f32(linear.getInput()) && f32(linear.getWeight()) &&
+         f32(linear.getResult());
+}
+
+namespace {
+
+struct Schedule : heddle::impl::SchedulePassBase<Schedule> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<func::FuncOp> programs;
+    for (auto func : module.getOps<func::FuncOp>()) {
+      if (func->hasAttr("heddle.kernel"))
+        continue;
+      if (!isLocal(func)) {
+        func.emitError() << "expected a local function: run heddle-partition "
+                            "first";
+        return signalPassFailure();
+      }
+      programs.push_back(func);
+    }
+    for (func::FuncOp func : programs) {
+      mesh = func->getAttr(HeddleDialect::kMeshAttr);
+      splitBiases(func);
+      func.walk([&](Block *block) { scheduleBlock(*block); });
+    }
+  }
+
+  /// The library's product has no bias; a row-wise op adds it.
+  void splitBiases(func::FuncOp func) {
+    func.walk([&](LinearOp linear) {
+      if (!isGemm(linear))
+        return;
+      linear->setAttr("heddle.gemm", UnitAttr::get(&getContext()));
+      if (!linear.getBias())
+        return;
+      OpBuilder builder(linear->getContext());
+      builder.setInsertionPointAfter(linear);
+      auto add = BiasAddOp::create(builder, linear.getLoc(),
+                                   linear.getResult().getType(),
+                                   linear.getResult(), linear.getBias());
+      linear.getResult().replaceAllUsesExcept(add.getResult(), add);
+      linear.getBiasMutable().clear();
+    });
+  }
+
+  void scheduleBlock(Block &block);
+  void outline(ArrayRef<Operation *> group, Block &block);
+  func::FuncOp kernelFor(ArrayRef<Operation *> group, ArrayRef<Value> inputs,
+                         ArrayRef<Value> outputs, ArrayAttr aliases);
+
+  Attribute mesh;
+  llvm::StringMap<func::FuncOp> kernels;
+};
+
+} // namespace
+
+/// List scheduling: extend the open group; else start what is ready and is not
+/// row-wise, so that the next group finds all its operands; else open a group.
+void Schedule::scheduleBlock(Block &block) {
+  SmallVector<Operation *> remaining;
+  for (Operation &op : block.without_terminator())
+    remaining.push_back(&op);
+  llvm::DenseSet<Operation *> pending(remaining.begin(), remaining.end());
+  SmallVector<SmallVector<Operation *>> steps;
+
+  auto isReady = [&](Operation *op) {
+    bool ready = true;
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (Operation *def = operand.getDefiningOp())
+          ready &= !pending.contains(def);
+    });
+    return ready;
+  };
+  auto issue = [&](Operation *op) {
+    pending.erase(op);
+    llvm::erase(remaining, op);
+  };
+  while (!remaining.empty()) {
+    // Everything ready that is not row-wise, in program order.
+    bool progress = false;
+    for (Operation *op : llvm::to_vector(remaining))
+      if (!rowSpace(op) && isReady(op)) {
+        issue(op);
+        steps.push_back({op});
+        progress = true;
+      }
+    if (progress)
+      continue;
+    // A group from the first ready row-wise op on.
+    SmallVector<Operation *> group;
+    std::optional<std::pair<int64_t, int64_t>> space;
+    bool grown = true;
+    while (grown) {
+      grown = false;
+      for (Operation *op : llvm::to_vector(remaining)) {
+        auto rows = rowSpace(op);
+        bool joins = (rows && (!space || *rows == *space)) ||
+                     (isView(op) && space);
+        if (!joins || !isReady(op))
+          continue;
+        space = space ? space : rows;
+        issue(op);
+        group.push_back(op);
+        grown = true;
+      }
+    }
+    steps.push_back(group);
+  }
+
+  Operation *terminator = block.empty() || !block.back().hasTrait<OpTrait::IsTerminator>()
+                              ? nullptr
+                              : &block.back();
+  for (auto &step : steps)
+    for (Operation *op : step) {
+      if (terminator)
+        op->moveBefore(terminator);
+      else
+        op->moveBefore(&block, block.end());
+    }
+  for (auto &step : steps) {
+    Operation *first = step.front();
+    if (step.size() > 1 || rowSpace(first)) {
+      // A trailing or leading reshape stays outside the kernel.
+      while (step.size() > 1 && isView(step.back()))
+        step.pop_back();
+      outline(step, block);
+    } else if (isLoneKernel(first) && !first->hasAttr("heddle.gemm")) {
+      outline(step, block);
+    }
+  }
+}
+
+void Schedule::outline(ArrayRef<Operation *> group, Block &block) {
+  llvm::DenseSet<Operation *> members(group.begin(), group.end());
+  llvm::SetVector<Value> inputs, outputs;
+  for (Operation *op : group) {
+    for (Value operand : op->getOperands())
+      if (!members.contains(operand.getDefiningOp()))
+        inputs.insert(operand);
+    for (Value result : op->getResults())
+      for (Operation *user : result.getUsers())
+        if (!members.contains(user))
+          outputs.insert(result);
+  }
+  SmallVector<Attribute> aliases;
+  OpBuilder builder(&getContext());
+  for (Operation *op : group)
+    if (auto append = dyn_cast<CacheAppendOp>(op)) {
+      auto out = llvm::find(outputs, append.getResult());
+      auto in = llvm::find(inputs, append.getPool());
+      if (out != outputs.end() && in != inputs.end())
+        aliases.push_back(builder.getDenseI64ArrayAttr(
+            {out - outputs.begin(), in - inputs.begin()}));
+    }
+  func::FuncOp kernel =
+      kernelFor(group, inputs.getArrayRef(), outputs.getArrayRef(),
+                builder.getArrayAttr(aliases));
+  SmallVector<Location> locations;
+  for (Operation *op : group)
+    locations.push_back(op->getLoc());
+  builder.setInsertionPointAfter(group.back());
+  auto call = func::CallOp::create(builder, builder.getFusedLoc(locations),
+                                   kernel, inputs.getArrayRef());
+  for (auto [i, result] : llvm::enumerate(call.getResults())) {
+    Value output = outputs[i];
+    output.replaceUsesWithIf(result, [&](OpOperand &use) {
+      return !members.contains(use.getOwner());
+    });
+  }
+  for (Operation *op : llvm::reverse(group))
+    op->erase();
+  ++numLaunches;
+}
+
+func::FuncOp Schedule::kernelFor(ArrayRef<Operation *> group,
+                                 ArrayRef<Value> inputs,
+                                 ArrayRef<Value> outputs, ArrayAttr aliases) {
+  ModuleOp module = getOperation();
+  OpBuilder builder(&getContext());
+  auto type = builder.getFunctionType(TypeRange(ValueRange(inputs)),
+                                      TypeRange(ValueRange(outputs)));
+  auto kernel = func::FuncOp::create(builder, builder.getUnknownLoc(), "kernel",
+                                     type);
+  kernel.setPrivate();
+  kernel->setAttr("heddle.kernel", builder.getUnitAttr());
+  kernel->setAttr(HeddleDialect::kLocalAttr, builder.getUnitAttr());
+  kernel->setAttr(HeddleDialect::kMeshAttr, mesh);
+  if (!aliases.empty())
+    kernel->setAttr("heddle.aliases", aliases);
+  Block *entry = kernel.addEntryBlock();
+  IRMapping mapping;
+  mapping.map(inputs, entry->getArguments());
+  builder.setInsertionPointToEnd(entry);
+  std::string name;
+  for (Operation *op : group) {
+    builder.clone(*op, mapping);
+    if (isView(op))
+      continue;
+    StringRef stem = op->getName().stripDialect();
+    if (!StringRef(name).contains(stem) && name.size() < 40)
+      name += (name.empty() ? "" : "_") + stem.str();
+  }
+  SmallVector<Value> results;
+  for (Value output : outputs)
+    results.push_back(mapping.lookup(output));
+  func::ReturnOp::create(builder, builder.getUnknownLoc(), results);
+
+  // Equal kernels are one. The text, which leaves out locations, is the key.
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  kernel->print(stream, OpPrintingFlags().useLocalScope());
+  auto [it, fresh] = kernels.try_emplace(text, kernel);
+  if (!fresh) {
+    kernel->erase();
+    return it->second;
+  }
+  std::string unique = name;
+  for (int64_t n = 1; module.lookupSymbol(unique); ++n)
+    unique = name + "_" + std::to_string(n);
+  kernel.setName(unique);
+  module.push_back(kernel);
+  ++numKernels;
+  return kernel;
+}

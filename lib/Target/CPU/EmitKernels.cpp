@@ -1,0 +1,108 @@
+//===- EmitKernels.cpp - Classes of kernels, their interfaces and bodies ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelEmission.h"
+#include "RowEmitter.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+
+
+using namespace mlir;
+using namespace mlir::heddle;
+using namespace mlir::heddle::cpu;
+
+namespace {
+
+/// A kernel function with its class.
+struct KernelPlan {
+  KernelFunction kernel;
+  /// The op of a kernel of one op; null for row programs.
+  Operation *single = nullptr;
+  std::unique_ptr<RowProgram> rows;
+  int64_t tiles = 1;
+};
+
+} // namespace
+
+/// A kernel of one op and views of its operands and results.
+static LogicalResult planSingle(KernelPlan &plan, const TargetRecord &target) {
+  Operation *op = plan.single;
+  if (plan.kernel.ops.size() != 1)
+    return op->emitOpError("expected to be alone in its kernel, with views of "
+                           "its operands and results");
+  for (Value result : op->getResults())
+    if (plan.kernel.resultsOf(result).size() != 1)
+      return op->emitOpError("expected every result to leave the kernel once");
+  if (auto linear = dyn_cast<LinearOp>(op)) {
+    plan.tiles = linearTiles(linear, target);
+    return checkLinear(plan.kernel, linear);
+  }
+  plan.tiles = attentionTiles(op, target);
+  return checkAttention(plan.kernel, op);
+}
+
+static FailureOr<std::unique_ptr<KernelPlan>>
+planKernel(func::FuncOp func, const TargetRecord &target) {
+  FailureOr<KernelFunction> kernel = KernelFunction::get(func);
+  if (failed(kernel))
+    return failure();
+  auto plan = std::make_unique<KernelPlan>();
+  plan->kernel = std::move(*kernel);
+  auto single = llvm::find_if(plan->kernel.ops, [](Operation *op) {
+    return isa<LinearOp, AttentionOp, AttentionPartialOp>(op);
+  });
+  if (single != plan->kernel.ops.end()) {
+    plan->single = *single;
+    if (failed(planSingle(*plan, target)))
+      return failure();
+    return plan;
+  }
+  FailureOr<std::unique_ptr<RowProgram>> rows = RowProgram::get(plan->kernel);
+  if (failed(rows))
+    return failure();
+  plan->rows = std::move(*rows);
+  plan->tiles = plan->rows->tiles;
+  return plan;
+}
+
+FailureOr<KernelInterface>
+cpu::getKernelInterface(func::FuncOp kernel, const TargetRecord &target) {
+  FailureOr<std::unique_ptr<KernelPlan>> plan = planKernel(kernel, target);
+  if (failed(plan))
+    return failure();
+  KernelInterface interface;
+  interface.coordinates = (*plan)->kernel.coordinates;
+  interface.tiles = (*plan)->tiles;
+  return interface;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> cpu::emitKernels(ModuleOp module,
+                                                  const TargetRecord &target) {
+  module.getContext()
+      ->loadDialect<arith::ArithDialect, func::FuncDialect,
+                    LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect,
+                    scf::SCFDialect, vector::VectorDialect>();
+  OwningOpRef<ModuleOp> emitted = ModuleOp::create(module.getLoc());
+  for (auto func : module.getOps<func::FuncOp>()) {
+    if (!func->hasAttr(kKernelAttr))
+      continue;
+    FailureOr<std::unique_ptr<KernelPlan>> plan = planKernel(func, target);
+    if (failed(plan))
+      return failure();
+    KernelBuilder builder(*emitted, (*plan)->kernel, target);
+    if ((*plan)->rows)
+      (*plan)->rows->emit(builder);
+    else if (auto linear = dyn_cast<LinearOp>((*plan)->single))
+      emitLinear(builder, linear);
+    else
+      emitAttention(builder, (*plan)->single);
+  }
+  return emitted;
+}

@@ -1,0 +1,28 @@
+//===- KernelEmission.h - The classes of kernels ----------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TARGET_CPU_KERNELEMISSION_H
+#define HEDDLE_LIB_TARGET_CPU_KERNELEMISSION_H
+
+#include "KernelBuilder.h"
+
+namespace mlir::heddle::cpu {
+
+// attention, attention_partial: `op` is one of the two.
+LogicalResult checkAttention(const KernelFunction &kernel, Operation *op);
+int64_t attentionTiles(Operation *op, const TargetRecord &target);
+void emitAttention(KernelBuilder &b, Operation *op);
+
+// linear
+LogicalResult checkLinear(const KernelFunction &kernel, LinearOp op);
+int64_t linearTiles(LinearOp op, const TargetRecord &target);
+void emitLinear(KernelBuilder &b, LinearOp op);
+
+} // namespace mlir::heddle::cpu
+
+#endif // HEDDLE_LIB_TARGET_CPU_KERNELEMISSION_H

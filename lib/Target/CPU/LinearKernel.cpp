@@ -1,0 +1,128 @@
+//===- LinearKernel.cpp - x W^T from stored weights ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelEmission.h"
+
+using namespace mlir;
+using namespace mlir::heddle;
+using namespace mlir::heddle::cpu;
+
+namespace {
+
+/// A register tile of `rows` activations by `columns` weight rows; lanes run
+/// along k, so that weights are read in the order they are stored.
+struct Tile {
+  int64_t rows, columns, unroll;
+
+  static Tile get(int64_t rows, const TargetRecord &target) {
+    int64_t m = std::min<int64_t>(rows, 4);
+    // As many accumulators as half of the registers.
+    int64_t accumulators = target.registers / 2;
+    int64_t n = m == 1 ? 4 : std::max<int64_t>(accumulators / m, 2);
+    return {m, n, std::max<int64_t>(accumulators / (m * n), 1)};
+  }
+};
+
+class LinearEmitter {
+public:
+  LinearEmitter(KernelBuilder &b, LinearOp op)
+      : b(b), op(op), k(tensorShape(op.getWeight())[1]),
+        n(tensorShape(op.getWeight())[0]),
+        m(product(tensorShape(op.getInput()).drop_back())),
+        shape(Tile::get(m, b.target)) {}
+
+  void emit() {
+    int64_t blocks = (n + shape.columns - 1) / shape.columns;
+    Value from = b.tileBegin(b.tile, blocks);
+    Value to = b.tileBegin(b.iadd(b.tile, 1), blocks);
+    b.loop(from, to, 1, [&](Value block) {
+      // The last block repeats the last row rather than pass it.
+      SmallVector<Value> columns;
+      for (int64_t j = 0; j < shape.columns; ++j) {
+        Value column = b.iadd(b.imul(block, shape.columns), j);
+        columns.push_back(
+            arith::MinUIOp::create(b, column, b.index(n - 1)));
+      }
+      int64_t whole = m / shape.rows;
+      b.staticLoop(whole, 1, ValueRange(), [&](Value i, ValueRange) {
+        emitTile(b.imul(i, shape.rows), shape.rows, columns);
+        return SmallVector<Value>();
+      });
+      if (int64_t rest = m % shape.rows)
+        emitTile(b.index(whole * shape.rows), rest, columns);
+    });
+  }
+
+private:
+  KernelBuilder &b;
+  LinearOp op;
+  int64_t k, n, m;
+  Tile shape;
+
+  void emitTile(Value firstRow, int64_t rows, ArrayRef<Value> columns) {
+    const Buffer &input = b.bufferOf(op.getInput());
+    const Buffer &weight = b.bufferOf(op.getWeight());
+    const Buffer &result = b.resultOf(op.getResult());
+    Value zero = b.constant(b.lanesOf(b.getF32Type()), 0.0);
+    SmallVector<Value> sums(rows * columns.size(), zero);
+    sums = b.sweep(
+        k, shape.unroll, sums,
+        [&](Value at, Value mask, MutableArrayRef<Value> carry) {
+          SmallVector<Value> x;
+          for (int64_t i = 0; i < rows; ++i)
+            x.push_back(b.loadLanes(
+                input, b.iadd(b.imul(b.iadd(firstRow, i), k), at), mask));
+          for (auto [j, column] : llvm::enumerate(columns)) {
+            Value w = b.loadRow(weight, k, column, at, mask);
+            for (int64_t i = 0; i < rows; ++i) {
+              Value &sum = carry[i * columns.size() + j];
+              sum = b.fma(x[i], w, sum);
+            }
+          }
+        },
+        [&](MutableArrayRef<Value> carry, ArrayRef<Value> later) {
+          for (auto [sum, other] : llvm::zip(carry, later))
+            sum = b.fadd(sum, other);
+        });
+    for (int64_t i = 0; i < rows; ++i)
+      for (auto [j, column] : llvm::enumerate(columns)) {
+        Value sum = b.reduceAdd(sums[i * columns.size() + j]);
+        if (op.getBias())
+          sum = b.fadd(sum, b.loadScalar(b.bufferOf(op.getBias()), column));
+        b.storeScalar(
+            result, b.iadd(b.imul(b.iadd(firstRow, i), n), column), sum);
+      }
+  }
+};
+
+} // namespace
+
+LogicalResult cpu::checkLinear(const KernelFunction &kernel, LinearOp op) {
+  for (Value v : op->getOperands())
+    if (isa<IntegerType>(tensorType(v).getElementType()))
+      return op.emitOpError("expected floating point or quantised operands, got ")
+             << v.getType();
+  if (getBlockElements(tensorType(op.getInput()).getElementType()) > 1)
+    return op.emitOpError("expected plain activations, got ")
+           << op.getInput().getType();
+  return success();
+}
+
+int64_t cpu::linearTiles(LinearOp op, const TargetRecord &target) {
+  int64_t m = product(tensorShape(op.getInput()).drop_back());
+  int64_t n = tensorShape(op.getWeight())[0];
+  // Bytes to read for few rows, arithmetic for many.
+  int64_t work = std::max(getTensorBytes(tensorType(op.getWeight())),
+                          m * product(tensorShape(op.getWeight())) / 8);
+  int64_t blocks = std::max<int64_t>(n / Tile::get(m, target).columns, 1);
+  return std::clamp<int64_t>(work / (128 << 10), 1, std::min<int64_t>(blocks, 64));
+}
+
+void cpu::emitLinear(KernelBuilder &b, LinearOp op) {
+  LinearEmitter(b, op).emit();
+}
