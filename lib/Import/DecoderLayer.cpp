@@ -59,8 +59,8 @@ Value LayerBuilder::attention(Value input, const ParamValues &params,
   constexpr StringLiteral kProj = "model.layers.self_attn.k_proj";
   constexpr StringLiteral vProj = "model.layers.self_attn.v_proj";
   constexpr StringLiteral attn = "model.layers.self_attn";
-  Value q = linear(qProj, input, params[ParamId::Query],
-                   params[ParamId::QueryBias]);
+  Value q =
+      linear(qProj, input, params[ParamId::Query], params[ParamId::QueryBias]);
   Value k =
       linear(kProj, input, params[ParamId::Key], params[ParamId::KeyBias]);
   Value v =
@@ -89,9 +89,9 @@ Value LayerBuilder::attention(Value input, const ParamValues &params,
       builder.getF64FloatAttr(scale), builder.getUnitAttr(),
       builder.getI64IntegerAttr(window), RankTableAttr());
   ArrayRef<int64_t> shape = shapeOf(out);
-  out = MergeHeadsOp::create(
-      builder, at(attn), floats({shape[0], shape[1], shape[2] * shape[3]}),
-      out);
+  out = MergeHeadsOp::create(builder, at(attn),
+                             floats({shape[0], shape[1], shape[2] * shape[3]}),
+                             out);
   return linear("model.layers.self_attn.o_proj", out, params[ParamId::Output],
                 params[ParamId::OutputBias]);
 }
@@ -117,8 +117,8 @@ Value LayerBuilder::layer(Value stream, const ParamValues &params,
   };
   Value normed = norm("model.layers.input_layernorm", stream,
                       params[ParamId::AttentionNorm]);
-  stream = residual(
-      attention(normed, params, inputs, window, keyCache, valueCache));
+  stream =
+      residual(attention(normed, params, inputs, window, keyCache, valueCache));
   normed = norm("model.layers.post_attention_layernorm", stream,
                 params[ParamId::MlpNorm]);
   return residual(mlp(normed, params));

@@ -24,9 +24,7 @@ namespace mlir::heddle {
 class ParamValues {
 public:
   Value &operator[](ParamId id) { return values[static_cast<size_t>(id)]; }
-  Value operator[](ParamId id) const {
-    return values[static_cast<size_t>(id)];
-  }
+  Value operator[](ParamId id) const { return values[static_cast<size_t>(id)]; }
 
 private:
   std::array<Value, kParamIds> values;

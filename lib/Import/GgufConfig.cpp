@@ -52,7 +52,9 @@ private:
   void checkTensors();
 
   /// "llama.block_count" for "block_count".
-  std::string keyOf(StringRef name) const { return architecture + "." + name.str(); }
+  std::string keyOf(StringRef name) const {
+    return architecture + "." + name.str();
+  }
   bool has(StringRef name) const { return metadata.contains(keyOf(name)); }
   /// One number, or an array that repeats it for every layer.
   int64_t integer(StringRef name, int64_t low, int64_t high,
@@ -188,8 +190,7 @@ double GgufReader::positive(StringRef name, std::optional<double> fallback) {
   else if (*number > 0 && std::isfinite(*number))
     return asWritten(*number);
   else
-    problems.add(key, "expected a positive number, got " +
-                          numberText(*number));
+    problems.add(key, "expected a positive number, got " + numberText(*number));
   return 1;
 }
 
@@ -205,10 +206,10 @@ void GgufReader::readSizes() {
   if (!table || table->shape.size() != 2 || table->shape[0] < 1 ||
       table->shape[0] > kMaxVocabulary)
     problems.add("token_embd.weight",
-                 table ? "expected a matrix of at most " +
-                             Twine(kMaxVocabulary) + " rows, got shape " +
-                             shapeText(table->shape)
-                       : Twine("expected a tensor of this name, got none"));
+                 table
+                     ? "expected a matrix of at most " + Twine(kMaxVocabulary) +
+                           " rows, got shape " + shapeText(table->shape)
+                     : Twine("expected a tensor of this name, got none"));
   else
     config.vocabulary = table->shape[0];
   config.tiedEmbeddings = !find("output.weight");
@@ -230,18 +231,18 @@ void GgufReader::readHeads() {
     else
       config.headDim = config.hidden / config.heads;
   }
-  int64_t value = integer("attention.value_length", 1, kMaxHeadDim,
-                          config.headDim);
+  int64_t value =
+      integer("attention.value_length", 1, kMaxHeadDim, config.headDim);
   if (value != config.headDim && value != 0)
-    problems.add(keyOf("attention.value_length"),
-                 "expected the head width " + Twine(config.headDim) +
-                     ", got " + Twine(value));
+    problems.add(keyOf("attention.value_length"), "expected the head width " +
+                                                      Twine(config.headDim) +
+                                                      ", got " + Twine(value));
   config.rotaryDim =
       integer("rope.dimension_count", 1, kMaxHeadDim, config.headDim);
   if (config.rotaryDim != config.headDim && config.rotaryDim != 0)
     problems.add(keyOf("rope.dimension_count"),
-                 "expected the head width " + Twine(config.headDim) +
-                     ", got " + Twine(config.rotaryDim));
+                 "expected the head width " + Twine(config.headDim) + ", got " +
+                     Twine(config.rotaryDim));
   std::string hidden = keyOf("embedding_length");
   std::string heads = keyOf("attention.head_count");
   std::string kvHeads = keyOf("attention.head_count_kv");
@@ -322,7 +323,8 @@ void GgufReader::readFrequencyFactors() {
       continue;
     problems.add(name, "expected the factors of llama3 scaling (low 1, high 4, "
                        "original " +
-                           Twine(original) + "), the only ones supported, got " +
+                           Twine(original) +
+                           "), the only ones supported, got " +
                            numberText(factors[i]) + " for " + numberText(want) +
                            " at " + Twine(i));
     return;

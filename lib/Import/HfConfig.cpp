@@ -218,9 +218,8 @@ bool HfReader::readFamily() {
   if (const Json *names = root.find("architectures")) {
     bool ok = names->is_array();
     for (const Json &name : *names)
-      ok &= name.is_string() &&
-            StringRef(*name.get_ptr<const std::string *>())
-                .equals_insensitive(family->architecture);
+      ok &= name.is_string() && StringRef(*name.get_ptr<const std::string *>())
+                                    .equals_insensitive(family->architecture);
     if (!ok)
       root.expected("architectures",
                     "[\"" + family->architecture + "\"] for model_type \"" +
@@ -231,20 +230,18 @@ bool HfReader::readFamily() {
 }
 
 void HfReader::readSizes() {
-  config.hidden = root.requiredInteger("hidden_size", 1, kMaxWidth,
-                                       {"n_embd", "d_model"});
+  config.hidden =
+      root.requiredInteger("hidden_size", 1, kMaxWidth, {"n_embd", "d_model"});
   config.intermediate =
       root.requiredInteger("intermediate_size", 1, kMaxWidth, {"n_inner"});
   config.layers = root.requiredInteger("num_hidden_layers", 1, kMaxLayers,
                                        {"n_layer", "num_layers"});
   config.vocabulary = root.requiredInteger("vocab_size", 1, kMaxVocabulary);
   config.maxPositions =
-      root.integer("max_position_embeddings", 1, kMaxPositions,
-                   {"n_positions"})
+      root.integer("max_position_embeddings", 1, kMaxPositions, {"n_positions"})
           .value_or(family->maxPositions);
   config.normEps = root.positive("rms_norm_eps").value_or(1e-6);
-  config.tiedEmbeddings =
-      root.boolean("tie_word_embeddings").value_or(false);
+  config.tiedEmbeddings = root.boolean("tie_word_embeddings").value_or(false);
 }
 
 void HfReader::readHeads() {
@@ -275,10 +272,10 @@ void HfReader::readHeads() {
       config.headDim = quotient;
   }
   config.rotaryDim = config.headDim;
-  checkHeads(config,
-             {"hidden_size", "num_attention_heads", "num_key_value_heads",
-              "head_dim"},
-             problems);
+  checkHeads(
+      config,
+      {"hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim"},
+      problems);
 }
 
 void HfReader::readRope() {
@@ -297,9 +294,8 @@ void HfReader::readRope() {
        before.ropeFactor != config.ropeFactor ||
        before.ropeLow != config.ropeLow || before.ropeHigh != config.ropeHigh ||
        before.ropeOriginal != config.ropeOriginal))
-    root.expected("rope_parameters", "what 'rope_scaling' says, " +
-                                         describeJson(*old),
-                  *current);
+    root.expected("rope_parameters",
+                  "what 'rope_scaling' says, " + describeJson(*old), *current);
   if (theta && *theta != config.ropeTheta)
     root.expected("rope_theta",
                   "the value of 'rope_parameters.rope_theta', " +
@@ -317,17 +313,18 @@ void HfReader::readRopeObject(StringRef key, const Json &value) {
   const Json *type = rope.find("rope_type");
   const Json *legacy = rope.find("type");
   if (type && legacy && *type != *legacy)
-    rope.expected("type", "the value of '" + key + ".rope_type', " +
-                              describeJson(*type),
-                  *legacy);
+    rope.expected(
+        "type", "the value of '" + key + ".rope_type', " + describeJson(*type),
+        *legacy);
   StringRef typeKey = type || !legacy ? "rope_type" : "type";
   if (!type)
     type = legacy;
   config.ropeTheta = rope.positive("rope_theta").value_or(config.ropeTheta);
   if (std::optional<double> part = rope.positive("partial_rotary_factor"))
     if (*part != 1)
-      rope.expected("partial_rotary_factor", "1 (rotary positions on whole "
-                                             "heads)",
+      rope.expected("partial_rotary_factor",
+                    "1 (rotary positions on whole "
+                    "heads)",
                     *rope.find("partial_rotary_factor"));
   auto required = [&](StringRef name) {
     std::optional<double> number = rope.positive(name);
@@ -368,9 +365,10 @@ void HfReader::readRopeObject(StringRef key, const Json &value) {
       rope.missing(typeKey, want);
     return;
   }
-  // What other types need is no part of these.
-  for (StringRef ignored : {"factor", "original_max_position_embeddings"})
-    rope.know(ignored);
+  // Harmless wherever it stands; so is a factor of 1.
+  rope.know("original_max_position_embeddings");
+  if (auto factor = value.find("factor"); factor != value.end() && *factor == 1)
+    rope.know("factor");
   for (const std::string &other : rope.unknownKeys())
     rope.expected(other, "no such key for rotary type \"" + name + "\"",
                   value.find(other).value());
@@ -398,8 +396,9 @@ void HfReader::readActivation() {
   if (kind)
     config.activation = *kind;
   else
-    root.expected(key, "silu, swish, gelu, gelu_pytorch_tanh, gelu_new, "
-                       "gelu_fast or relu",
+    root.expected(key,
+                  "silu, swish, gelu, gelu_pytorch_tanh, gelu_new, "
+                  "gelu_fast or relu",
                   *value);
 }
 
@@ -463,8 +462,7 @@ void HfReader::readLayerTypes(int64_t firstWindowLayer) {
   if (types) {
     if (!types->is_array() || static_cast<int64_t>(types->size()) != layers) {
       root.expected("layer_types",
-                    "an array of " + Twine(layers) +
-                        " entries, one per layer",
+                    "an array of " + Twine(layers) + " entries, one per layer",
                     *types);
       return;
     }
@@ -510,8 +508,7 @@ void HfReader::readWeightType() {
   const Json *old = root.find("torch_dtype");
   const Json *current = root.find("dtype");
   if (old && current && *old != *current)
-    root.expected("dtype",
-                  "the value of 'torch_dtype', " + describeJson(*old),
+    root.expected("dtype", "the value of 'torch_dtype', " + describeJson(*old),
                   *current);
   StringRef key = current || !old ? "dtype" : "torch_dtype";
   const Json *value = current ? current : old;

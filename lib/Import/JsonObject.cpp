@@ -63,8 +63,7 @@ std::optional<Json> mlir::heddle::parseJsonObject(StringRef text,
 
 std::string mlir::heddle::describeJson(const Json &value) {
   constexpr size_t kMost = 60;
-  std::string text =
-      value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() <= kMost)
     return text;
   text.resize(kMost);

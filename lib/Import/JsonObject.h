@@ -41,9 +41,7 @@ public:
   /// The key's value; null if it is missing or null. Marks it as known.
   const Json *find(StringRef key);
   /// True if the key is there, even as null.
-  bool isWritten(StringRef key) const {
-    return object.contains(key.str());
-  }
+  bool isWritten(StringRef key) const { return object.contains(key.str()); }
 
   /// ALIASES are other names of the same thing; two that disagree are a
   /// problem.

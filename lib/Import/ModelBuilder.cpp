@@ -23,6 +23,11 @@ namespace {
 
 /// The 32-bit pattern of -1, the position of a slot that holds nothing.
 constexpr int64_t kNoPosition = 4294967295;
+constexpr StringLiteral kMeshName = "mesh";
+
+int64_t blocksPerSequence(const ImportOptions &options) {
+  return (options.sequence + options.blockSize - 1) / options.blockSize;
+}
 
 /// Layers with the same body.
 struct LayerKind {
@@ -46,46 +51,107 @@ struct Signature {
   }
 };
 
+/// Decides what all programs of a model share, and builds the module.
 class ModelBuilder {
 public:
   ModelBuilder(MLIRContext *context, const ModelConfig &config,
                const ImportOptions &options)
       : context(context), config(config), options(options), builder(context),
-        layers(builder, config), params(listParams(config)) {}
+        params(listParams(config)) {}
 
   OwningOpRef<ModuleOp> build();
 
 private:
+  friend class ProgramBuilder;
+
   void findKinds();
   void findTypes();
   Type chooseType(const ParamSpec &param, ArrayRef<int64_t> ofLayers);
   Type storedType(const ParamSpec &param, ArrayRef<int64_t> ofLayers);
-  void buildProgram(StringRef name, int64_t tokens, bool cached);
-
-  RankedTensorType ints(ArrayRef<int64_t> shape) {
-    return RankedTensorType::get(shape, builder.getI32Type());
-  }
-  BindingAttr binding(BindingKind kind, StringRef name, int64_t fill = 0) {
-    return BindingAttr::get(context, kind, name, {}, "", 0, APFloat(0.02),
-                            APFloat(0.0), fill);
-  }
-  size_t addInput(Signature &args, StringRef name, ArrayRef<int64_t> shape) {
-    return args.add(ints(shape), binding(BindingKind::Input, name),
-                    layers.at(name));
-  }
-  size_t addParam(Signature &args, const ParamSpec &param, size_t stack);
 
   MLIRContext *context;
   const ModelConfig &config;
   const ImportOptions &options;
   OpBuilder builder;
-  LayerBuilder layers;
   std::vector<ParamSpec> params;
   SmallVector<LayerKind> kinds;
   SmallVector<int64_t> order;
   /// Element types: [parameter][kind], one entry for what is not layered.
   std::vector<SmallVector<Type>> types;
   SmallVector<std::string> notes;
+};
+
+/// Builds one function: @forward, or @prefill or @decode with a cache.
+class ProgramBuilder {
+public:
+  ProgramBuilder(ModelBuilder &model, StringRef name, int64_t tokens,
+                 bool cached)
+      : model(model), config(model.config), options(model.options),
+        builder(model.builder), layers(builder, config), name(name),
+        tokens(tokens), cached(cached),
+        last(cached || options.output == "last"),
+        hidden(!cached && options.output == "hidden"),
+        paramArgs(model.kinds.size()) {}
+
+  void build();
+
+private:
+  void declareInputs();
+  void declareParams();
+  void declareStates();
+  void createFunction();
+  void buildBeforeLayers();
+  void buildLayers();
+  void buildLayer(Region &region, size_t kind, ValueRange caches);
+  void buildAfterLayers();
+  void finishFunction();
+
+  RankedTensorType ints(ArrayRef<int64_t> shape) {
+    return RankedTensorType::get(shape, builder.getI32Type());
+  }
+  BindingAttr binding(BindingKind kind, StringRef what, int64_t fill = 0) {
+    return BindingAttr::get(model.context, kind, what, {}, "", 0, APFloat(0.02),
+                            APFloat(0.0), fill);
+  }
+  size_t addInput(StringRef what, ArrayRef<int64_t> shape) {
+    return args.add(ints(shape), binding(BindingKind::Input, what),
+                    layers.at(what));
+  }
+  size_t addParam(const ParamSpec &param, size_t kind);
+  void addResult(Value value, BindingKind kind, StringRef what) {
+    returned.push_back(value);
+    results.add(value.getType(), binding(kind, what), value.getLoc());
+  }
+
+  Value arg(size_t index) {
+    return function.getBody().front().getArgument(index);
+  }
+  Value param(ParamId id, size_t kind = 0) {
+    return arg(paramArgs[kind][static_cast<size_t>(id)]);
+  }
+
+  ModelBuilder &model;
+  const ModelConfig &config;
+  const ImportOptions &options;
+  OpBuilder &builder;
+  LayerBuilder layers;
+  StringRef name;
+  int64_t tokens;
+  /// With a cache; logits of one row a sequence; no logits.
+  bool cached, last, hidden;
+
+  Signature args, results;
+  size_t tokensArg = 0, positionsArg = 0, blocksArg = 0, lengthsArg = 0,
+         lastArg = 0, keyPositionsArg = 0;
+  /// [kind][id]; what is not layered is with kind 0.
+  SmallVector<std::array<size_t, kParamIds>> paramArgs;
+  /// Keys and values of each kind in turn.
+  SmallVector<size_t> cacheArgs;
+  func::FuncOp function;
+  LayerInputs inputs;
+  /// The residual stream as it goes.
+  Value stream;
+  SmallVector<Value> updatedCaches, returned;
 };
 
 /// Bits an element, to say which of two formats holds more.
@@ -223,116 +289,118 @@ Type ModelBuilder::storedType(const ParamSpec &param,
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// STACK is a kind of layer, or 0.
-size_t ModelBuilder::addParam(Signature &args, const ParamSpec &param,
-                              size_t stack) {
+void ProgramBuilder::build() {
+  // Arguments are inputs, parameters, states, in this order.
+  declareInputs();
+  declareParams();
+  if (cached)
+    declareStates();
+  createFunction();
+  buildBeforeLayers();
+  buildLayers();
+  buildAfterLayers();
+  finishFunction();
+}
+
+void ProgramBuilder::declareInputs() {
+  int64_t batch = options.batch;
+  tokensArg = addInput("tokens", {batch, tokens});
+  positionsArg = addInput("positions", {batch, tokens});
+  if (cached) {
+    blocksArg = addInput("blocks", {batch, blocksPerSequence(options)});
+    lengthsArg = addInput("lengths", {batch});
+  }
+  if (last)
+    lastArg = addInput("last", {batch, 1});
+}
+
+size_t ProgramBuilder::addParam(const ParamSpec &param, size_t kind) {
   SmallVector<int64_t> shape;
   ArrayRef<int64_t> ofLayers;
   if (param.isLayered()) {
-    ofLayers = kinds[stack].layers;
+    ofLayers = model.kinds[kind].layers;
     shape.push_back(static_cast<int64_t>(ofLayers.size()));
   }
   llvm::append_range(shape, param.shape);
-  Type element = types[&param - params.data()][stack];
-  auto attr = BindingAttr::get(context, BindingKind::Param, param.name,
+  Type element = model.types[&param - model.params.data()][kind];
+  auto attr = BindingAttr::get(model.context, BindingKind::Param, param.name,
                                ofLayers, param.ggufName, param.rotaryHeads,
                                APFloat(param.scale), APFloat(param.offset), 0);
-  StringRef where = param.name;
   return args.add(RankedTensorType::get(shape, element), attr,
-                  layers.at(where));
+                  layers.at(param.name));
 }
 
-void ModelBuilder::buildProgram(StringRef name, int64_t tokens, bool cached) {
-  int64_t batch = options.batch;
-  int64_t blocksPerSequence =
-      (options.sequence + options.blockSize - 1) / options.blockSize;
-  int64_t pool = batch * blocksPerSequence;
-  bool last = cached || options.output == "last";
-
-  // Arguments: inputs, parameters, states.
-  Signature args, results;
-  size_t tokensArg = addInput(args, "tokens", {batch, tokens});
-  size_t positionsArg = addInput(args, "positions", {batch, tokens});
-  size_t blocksArg = 0, lengthsArg = 0, lastArg = 0;
-  if (cached) {
-    blocksArg = addInput(args, "blocks", {batch, blocksPerSequence});
-    lengthsArg = addInput(args, "lengths", {batch});
-  }
-  if (last)
-    lastArg = addInput(args, "last", {batch, 1});
-  // [kind][id]
-  SmallVector<std::array<size_t, kParamIds>> paramArgs(kinds.size());
-  for (const ParamSpec &param : params) {
-    if (param.id == ParamId::Head && !cached && options.output == "hidden")
+void ProgramBuilder::declareParams() {
+  for (const ParamSpec &spec : model.params) {
+    if (spec.id == ParamId::Head && hidden)
       continue;
-    size_t stacks = param.isLayered() ? kinds.size() : 1;
+    size_t stacks = spec.isLayered() ? model.kinds.size() : 1;
     for (size_t kind = 0; kind < stacks; ++kind)
-      paramArgs[kind][static_cast<size_t>(param.id)] =
-          addParam(args, param, kind);
+      paramArgs[kind][static_cast<size_t>(spec.id)] = addParam(spec, kind);
   }
-  SmallVector<size_t> cacheArgs;
-  size_t keyPositionsArg = 0;
-  if (cached) {
-    for (const LayerKind &kind : kinds)
-      for (StringRef base : {"k_cache", "v_cache"}) {
-        std::string state = (base + kind.suffix).str();
-        cacheArgs.push_back(args.add(
-            layers.floats({static_cast<int64_t>(kind.layers.size()), pool,
-                           options.blockSize, config.kvHeads, config.headDim}),
-            binding(BindingKind::State, state), layers.at(state)));
-      }
-    keyPositionsArg =
-        args.add(ints({pool, options.blockSize}),
-                 binding(BindingKind::State, "key_positions", kNoPosition),
-                 layers.at("key_positions"));
-  }
+}
 
-  auto function = func::FuncOp::create(
-      builder, layers.at(name), name,
-      builder.getFunctionType(args.types, TypeRange()));
+void ProgramBuilder::declareStates() {
+  int64_t pool = options.batch * blocksPerSequence(options);
+  for (const LayerKind &kind : model.kinds) {
+    RankedTensorType type =
+        layers.floats({static_cast<int64_t>(kind.layers.size()), pool,
+                       options.blockSize, config.kvHeads, config.headDim});
+    for (StringRef base : {"k_cache", "v_cache"}) {
+      std::string state = (base + kind.suffix).str();
+      cacheArgs.push_back(
+          args.add(type, binding(BindingKind::State, state), layers.at(state)));
+    }
+  }
+  keyPositionsArg =
+      args.add(ints({pool, options.blockSize}),
+               binding(BindingKind::State, "key_positions", kNoPosition),
+               layers.at("key_positions"));
+}
+
+void ProgramBuilder::createFunction() {
+  function =
+      func::FuncOp::create(builder, layers.at(name), name,
+                           builder.getFunctionType(args.types, TypeRange()));
   function->setAttr(HeddleDialect::kProgramAttr, builder.getStringAttr(name));
   function->setAttr(HeddleDialect::kMeshAttr,
-                    FlatSymbolRefAttr::get(context, "mesh"));
-  Block *entry = builder.createBlock(&function.getBody(), {}, args.types,
-                                     args.locs);
-  auto arg = [&](size_t index) { return entry->getArgument(index); };
-  auto param = [&](ParamId id, size_t kind = 0) {
-    return arg(paramArgs[kind][static_cast<size_t>(id)]);
-  };
+                    FlatSymbolRefAttr::get(model.context, kMeshName));
+  builder.createBlock(&function.getBody(), {}, args.types, args.locs);
+}
 
-  // Before the layers.
-  Value ids = arg(tokensArg), positions = arg(positionsArg);
-  Value stream = EmbeddingOp::create(
-      builder, layers.at("model.embed_tokens"),
-      layers.floats({batch, tokens, config.hidden}), ids,
-      param(ParamId::Embedding));
-  auto rope = RopeAttr::get(context, config.rotaryDim, APFloat(config.ropeTheta),
-                            config.ropeScaling, APFloat(config.ropeFactor),
-                            APFloat(config.ropeLow), APFloat(config.ropeHigh),
-                            config.ropeOriginal);
-  LayerInputs inputs;
+/// Embedding, and what all layers share.
+void ProgramBuilder::buildBeforeLayers() {
+  int64_t batch = options.batch;
+  Value positions = arg(positionsArg);
+  stream = EmbeddingOp::create(builder, layers.at("model.embed_tokens"),
+                               layers.floats({batch, tokens, config.hidden}),
+                               arg(tokensArg), param(ParamId::Embedding));
+  auto rope = RopeAttr::get(model.context, config.rotaryDim,
+                            APFloat(config.ropeTheta), config.ropeScaling,
+                            APFloat(config.ropeFactor), APFloat(config.ropeLow),
+                            APFloat(config.ropeHigh), config.ropeOriginal);
   inputs.positions = inputs.keyPositions = positions;
   inputs.angles = RotaryTableOp::create(
       builder, layers.at("model.rotary_emb"),
       layers.floats({batch, tokens, config.rotaryDim}), positions, rope);
-  if (cached) {
-    Location loc = layers.at("model.cache");
-    inputs.blocks = arg(blocksArg);
-    inputs.lengths = arg(lengthsArg);
-    inputs.slots =
-        CacheSlotsOp::create(builder, loc, positions.getType(), positions,
-                             inputs.blocks,
-                             builder.getI64IntegerAttr(options.blockSize));
-    Value known = arg(keyPositionsArg);
-    inputs.keyPositions = CacheAppendOp::create(
-        builder, loc, known.getType(), known, positions, inputs.slots);
-  }
+  if (!cached)
+    return;
+  Location loc = layers.at("model.cache");
+  inputs.blocks = arg(blocksArg);
+  inputs.lengths = arg(lengthsArg);
+  inputs.slots = CacheSlotsOp::create(
+      builder, loc, positions.getType(), positions, inputs.blocks,
+      builder.getI64IntegerAttr(options.blockSize));
+  Value known = arg(keyPositionsArg);
+  inputs.keyPositions = CacheAppendOp::create(builder, loc, known.getType(),
+                                              known, positions, inputs.slots);
+}
 
-  // The layers.
+void ProgramBuilder::buildLayers() {
   SmallVector<Value> stacks, caches;
   SmallVector<int64_t> stackKinds, cacheKinds;
-  for (size_t kind = 0; kind < kinds.size(); ++kind)
-    for (const ParamSpec &spec : params)
+  for (size_t kind = 0; kind < model.kinds.size(); ++kind)
+    for (const ParamSpec &spec : model.params)
       if (spec.isLayered()) {
         stacks.push_back(param(spec.id, kind));
         stackKinds.push_back(static_cast<int64_t>(kind));
@@ -341,81 +409,89 @@ void ModelBuilder::buildProgram(StringRef name, int64_t tokens, bool cached) {
     caches.push_back(arg(index));
     cacheKinds.push_back(static_cast<int64_t>(i) / 2);
   }
-  SmallVector<Type> repeatTypes = {stream.getType()};
-  llvm::append_range(repeatTypes, ValueRange(caches).getTypes());
+  SmallVector<Type> types = {stream.getType()};
+  llvm::append_range(types, ValueRange(caches).getTypes());
   auto repeat = RepeatOp::create(
-      builder, layers.at("model.layers"), repeatTypes, ValueRange(stream),
-      stacks, caches, builder.getDenseI64ArrayAttr(order),
+      builder, layers.at("model.layers"), types, ValueRange(stream), stacks,
+      caches, builder.getDenseI64ArrayAttr(model.order),
       builder.getDenseI64ArrayAttr(stackKinds),
       builder.getDenseI64ArrayAttr(cacheKinds), UnitAttr(),
-      static_cast<unsigned>(kinds.size()));
-  for (auto [index, kind] : llvm::enumerate(kinds)) {
+      static_cast<unsigned>(model.kinds.size()));
+  for (size_t kind = 0; kind < model.kinds.size(); ++kind) {
     OpBuilder::InsertionGuard guard(builder);
-    Block *body = builder.createBlock(&repeat.getKinds()[index]);
-    Location loc = layers.at("model.layers");
-    auto slice = [&](Value stack) {
-      auto type = cast<RankedTensorType>(stack.getType());
-      return body->addArgument(
-          RankedTensorType::get(type.getShape().drop_front(),
-                                type.getElementType()),
-          stack.getLoc());
-    };
-    Value carry = body->addArgument(stream.getType(), loc);
-    ParamValues values;
-    for (const ParamSpec &spec : params)
-      if (spec.isLayered())
-        values[spec.id] = slice(param(spec.id, index));
-    Value keyCache, valueCache;
-    if (cached) {
-      keyCache = slice(caches[2 * index]);
-      valueCache = slice(caches[2 * index + 1]);
-    }
-    Value next = layers.layer(carry, values, inputs, kind.window, keyCache,
-                              valueCache);
-    SmallVector<Value> updated;
-    if (cached)
-      updated = {keyCache, valueCache};
-    YieldOp::create(builder, loc, ValueRange(next), updated, ValueRange());
+    buildLayer(repeat.getKinds()[kind], kind,
+               cached ? ValueRange(caches).slice(2 * kind, 2) : ValueRange());
   }
+  stream = repeat.getResult(0);
+  llvm::append_range(updatedCaches, repeat.getResults().drop_front());
+}
 
-  // After them.
-  SmallVector<Value> returned;
-  auto give = [&](Value value, BindingKind kind, StringRef output) {
-    returned.push_back(value);
-    results.add(value.getType(), binding(kind, output), value.getLoc());
+/// The body of one kind of layer; CACHES are its stacks of keys and values.
+void ProgramBuilder::buildLayer(Region &region, size_t kind,
+                                ValueRange caches) {
+  Block *body = builder.createBlock(&region);
+  Location loc = layers.at("model.layers");
+  auto slice = [&](Value stack) {
+    auto type = cast<RankedTensorType>(stack.getType());
+    return body->addArgument(RankedTensorType::get(type.getShape().drop_front(),
+                                                   type.getElementType()),
+                             stack.getLoc());
   };
-  Value hidden = repeat.getResult(0);
-  if (last)
-    hidden = GatherRowsOp::create(builder, layers.at("model.last"),
-                                  layers.floats({batch, 1, config.hidden}),
-                                  hidden, arg(lastArg));
-  hidden = layers.norm("model.norm", hidden, param(ParamId::FinalNorm));
-  if (!cached && options.output == "hidden") {
-    give(hidden, BindingKind::Output, "hidden");
-  } else {
-    Value head = config.tiedEmbeddings ? param(ParamId::Embedding)
-                                       : param(ParamId::Head);
-    Value logits = layers.linear("lm_head", hidden, head);
-    give(logits, BindingKind::Output, "logits");
-    if (cached) {
-      Value next = ArgmaxOp::create(builder, layers.at("next"),
-                                    ints({batch, 1}), logits);
-      give(next, BindingKind::Output, "next");
-    }
+  Value carry = body->addArgument(stream.getType(), loc);
+  ParamValues values;
+  for (const ParamSpec &spec : model.params)
+    if (spec.isLayered())
+      values[spec.id] = slice(param(spec.id, kind));
+  Value keyCache, valueCache;
+  if (cached) {
+    keyCache = slice(caches[0]);
+    valueCache = slice(caches[1]);
   }
-  for (auto [i, index] : llvm::enumerate(cacheArgs))
-    give(repeat.getResult(1 + i), BindingKind::State,
-         args.bindings[index].getName());
+  Value next = layers.layer(carry, values, inputs, model.kinds[kind].window,
+                            keyCache, valueCache);
+  SmallVector<Value> updated;
   if (cached)
-    give(inputs.keyPositions, BindingKind::State, "key_positions");
-  func::ReturnOp::create(builder, layers.at(name), returned);
+    updated = {keyCache, valueCache};
+  YieldOp::create(builder, loc, ValueRange(next), updated, ValueRange());
+}
 
+/// Final norm, head, sampling.
+void ProgramBuilder::buildAfterLayers() {
+  if (last)
+    stream = GatherRowsOp::create(
+        builder, layers.at("model.last"),
+        layers.floats({options.batch, 1, config.hidden}), stream, arg(lastArg));
+  stream = layers.norm("model.norm", stream, param(ParamId::FinalNorm));
+  if (hidden) {
+    addResult(stream, BindingKind::Output, "hidden");
+    return;
+  }
+  Value head =
+      param(config.tiedEmbeddings ? ParamId::Embedding : ParamId::Head);
+  Value logits = layers.linear("lm_head", stream, head);
+  addResult(logits, BindingKind::Output, "logits");
+  if (!cached)
+    return;
+  Value next = ArgmaxOp::create(builder, layers.at("next"),
+                                ints({options.batch, 1}), logits);
+  addResult(next, BindingKind::Output, "next");
+  for (auto [cache, index] : llvm::zip(updatedCaches, cacheArgs))
+    addResult(cache, BindingKind::State, args.bindings[index].getName());
+  addResult(inputs.keyPositions, BindingKind::State, "key_positions");
+}
+
+void ProgramBuilder::finishFunction() {
+  func::ReturnOp::create(builder, layers.at(name), returned);
   function.setType(builder.getFunctionType(args.types, results.types));
   for (auto [i, attr] : llvm::enumerate(args.bindings))
     function.setArgAttr(i, HeddleDialect::kBindingAttr, attr);
   for (auto [i, attr] : llvm::enumerate(results.bindings))
     function.setResultAttr(i, HeddleDialect::kBindingAttr, attr);
 }
+
+//===----------------------------------------------------------------------===//
+// The module
+//===----------------------------------------------------------------------===//
 
 OwningOpRef<ModuleOp> ModelBuilder::build() {
   findKinds();
@@ -424,28 +500,30 @@ OwningOpRef<ModuleOp> ModelBuilder::build() {
   if (!config.source.empty())
     loc = FileLineColLoc::get(context, config.source, 0, 0);
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
-  auto atEnd = [&]() { builder.setInsertionPointToEnd(module->getBody()); };
-  atEnd();
+  builder.setInsertionPointToEnd(module->getBody());
   SmallVector<StringRef> axes;
   SmallVector<int64_t> sizes;
   for (const auto &[axis, size] : options.mesh) {
     axes.push_back(axis);
     sizes.push_back(size);
   }
-  MeshOp::create(builder, loc, builder.getStringAttr("mesh"),
+  MeshOp::create(builder, loc, builder.getStringAttr(kMeshName),
                  builder.getStrArrayAttr(axes),
                  builder.getDenseI64ArrayAttr(sizes));
+  auto add = [&](StringRef name, int64_t tokens, bool cached) {
+    builder.setInsertionPointToEnd(module->getBody());
+    ProgramBuilder(*this, name, tokens, cached).build();
+  };
   if (options.program == "forward") {
-    buildProgram("forward", options.sequence, /*cached=*/false);
+    add("forward", options.sequence, /*cached=*/false);
   } else {
-    buildProgram("prefill", options.chunk, /*cached=*/true);
-    atEnd();
-    buildProgram("decode", 1, /*cached=*/true);
+    add("prefill", options.chunk, /*cached=*/true);
+    add("decode", 1, /*cached=*/true);
   }
   if (!notes.empty())
     module->getOperation()->setAttr(
-        "heddle.notes", builder.getStrArrayAttr(SmallVector<StringRef>(
-                            notes.begin(), notes.end())));
+        kNotesAttr, builder.getStrArrayAttr(
+                        SmallVector<StringRef>(notes.begin(), notes.end())));
   return module;
 }
 
@@ -483,12 +561,10 @@ static void checkOptions(const ModelConfig &config,
   // Slots, rows and cache slots are numbered in 32 bits.
   constexpr int64_t kMostSlots = (int64_t(1) << 31) - 1;
   if (sized) {
-    int64_t perSequence =
-        (options.sequence + options.blockSize - 1) / options.blockSize;
-    int64_t rows = std::max(perSequence * options.blockSize, options.chunk);
+    int64_t rows =
+        std::max(blocksPerSequence(options) * options.blockSize, options.chunk);
     if (rows > kMostSlots / options.batch)
-      problems.add("batch", "expected at most " +
-                                Twine(kMostSlots / rows) +
+      problems.add("batch", "expected at most " + Twine(kMostSlots / rows) +
                                 " for sequences of " + Twine(rows) +
                                 " slots, got " + Twine(options.batch));
   }
@@ -523,8 +599,7 @@ mlir::heddle::importModel(MLIRContext *context, const ModelConfig &config,
     return failure();
   ModelConfig sorted = config;
   llvm::sort(sorted.storedTypes);
-  OwningOpRef<ModuleOp> module =
-      ModelBuilder(context, sorted, options).build();
+  OwningOpRef<ModuleOp> module = ModelBuilder(context, sorted, options).build();
   if (failed(verify(*module)))
     return failure();
   return module;

@@ -13,9 +13,7 @@
 using namespace mlir;
 using namespace mlir::heddle;
 
-bool ParamSpec::isLayered() const {
-  return StringRef(name).contains("{i}");
-}
+bool ParamSpec::isLayered() const { return StringRef(name).contains("{i}"); }
 
 int64_t ParamSpec::elements() const {
   int64_t n = 1;
@@ -95,7 +93,8 @@ void TableBuilder::attention() {
   // llama.cpp's converter interleaves q and k, weights and biases, for its
   // llama architecture (which Mistral uses too) and for no other of these.
   bool interleaved = c.modelType == "llama" || c.modelType == "mistral";
-  int64_t qRows = interleaved ? c.heads : 0, kRows = interleaved ? c.kvHeads : 0;
+  int64_t qRows = interleaved ? c.heads : 0,
+          kRows = interleaved ? c.kvHeads : 0;
   norm(ParamId::AttentionNorm, "model.layers.{i}.input_layernorm",
        "blk.{i}.attn_norm", c.hidden);
   matrix(ParamId::Query, hf + "q_proj", gguf + "q", q, c.hidden, qRows);
@@ -123,12 +122,10 @@ void TableBuilder::mlp() {
   bias(c.mlpBias, ParamId::GateBias, hf + "gate_proj", gguf + "gate",
        c.intermediate);
   matrix(ParamId::Up, hf + "up_proj", gguf + "up", c.intermediate, c.hidden);
-  bias(c.mlpBias, ParamId::UpBias, hf + "up_proj", gguf + "up",
-       c.intermediate);
+  bias(c.mlpBias, ParamId::UpBias, hf + "up_proj", gguf + "up", c.intermediate);
   matrix(ParamId::Down, hf + "down_proj", gguf + "down", c.hidden,
          c.intermediate);
-  bias(c.mlpBias, ParamId::DownBias, hf + "down_proj", gguf + "down",
-       c.hidden);
+  bias(c.mlpBias, ParamId::DownBias, hf + "down_proj", gguf + "down", c.hidden);
 }
 
 std::vector<ParamSpec> mlir::heddle::listParams(const ModelConfig &config) {

@@ -76,8 +76,8 @@ ModelConfig mlir::heddle::shrink(const ModelConfig &config) {
   int64_t width = config.heads * config.headDim;
   if (config.headDim > kHeadDim) {
     small.headDim = kHeadDim;
-    small.rotaryDim = std::max<int64_t>(
-        2, config.rotaryDim * kHeadDim / config.headDim / 2 * 2);
+    small.rotaryDim = std::max<int64_t>(2, config.rotaryDim * kHeadDim /
+                                               config.headDim / 2 * 2);
     small.hidden = config.heads * kHeadDim;
     if (config.hidden != width) {
       small.hidden = config.hidden * kHeadDim / config.headDim / 2 * 2;

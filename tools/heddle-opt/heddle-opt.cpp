@@ -6,9 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Conversion/Passes.h"
 #include "heddle/Dialect/Comm/IR/CommDialect.h"
 #include "heddle/Dialect/Heddle/IR/HeddleDialect.h"
 #include "heddle/Dialect/Heddle/Transforms/Passes.h"
+#include "heddle/Dialect/Plan/IR/PlanDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -17,9 +19,10 @@
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<mlir::heddle::HeddleDialect, mlir::comm::CommDialect,
-                  mlir::func::FuncDialect>();
+                  mlir::plan::PlanDialect, mlir::func::FuncDialect>();
   mlir::registerTransformsPasses();
   mlir::heddle::registerHeddleTransformsPasses();
+  mlir::heddle::registerHeddleConversionPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Heddle pass tool\n", registry));
 }

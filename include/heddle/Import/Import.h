@@ -41,7 +41,8 @@ struct ModelConfig {
   RopeScaling ropeScaling = RopeScaling::None;
   double ropeFactor = 1, ropeLow = 1, ropeHigh = 1;
   int64_t ropeOriginal = 0;
-  /// Type that `--weights keep` gives each stored parameter, by global name;
+  /// Type that `--weights keep` gives each stored parameter ("bf16", "q4_k"),
+  /// by its Hugging Face name with the layer's number, for GGUF files too;
   /// `defaultWeight` where the file is not there to ask.
   std::vector<std::pair<std::string, std::string>> storedTypes;
   std::string defaultWeight = "f32";
@@ -53,10 +54,12 @@ struct ModelConfig {
 };
 
 /// Reads PATH (config.json, a folder that holds one, or .gguf). All problems
-/// are reported together as errors at `loc`, each with its key and value.
+/// are reported together as errors at `loc`, each with its key and value. Keys
+/// without a known meaning give one warning that lists them.
 FailureOr<ModelConfig> readModelConfig(StringRef path, Location loc);
 
-/// Keeps head counts, ratios and divisibility; makes layers and widths small.
+/// Keeps head counts, ratios and divisibility; makes layers and widths small
+/// (rules: lib/Import/Shrink.cpp).
 ModelConfig shrink(const ModelConfig &config);
 
 struct ImportOptions {
@@ -77,8 +80,15 @@ struct ImportOptions {
   std::vector<std::pair<std::string, int64_t>> mesh;
 };
 
+/// On the module, an array of strings: what the import decided that a person
+/// may want to know, such as a stack whose layers are stored in several types
+/// and compiled in one. Not there if there is nothing.
+inline constexpr llvm::StringLiteral kNotesAttr = "heddle.notes";
+
 /// Builds the module: a `heddle.mesh @mesh` and one function per program
-/// variant (@forward, or @prefill and @decode).
+/// variant (@forward, or @prefill and @decode). Arguments are inputs,
+/// parameters, states; results are outputs, then the states in the same order.
+/// Wrong options are reported together, as errors without a location.
 FailureOr<OwningOpRef<ModuleOp>> importModel(MLIRContext *context,
                                              const ModelConfig &config,
                                              const ImportOptions &options);

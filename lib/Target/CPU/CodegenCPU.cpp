@@ -26,7 +26,8 @@ using namespace mlir::heddle;
 
 namespace {
 
-struct CodegenCPUPass : impl::CodegenCPUPassBase<CodegenCPUPass> {
+struct CodegenCPUPass
+    : mlir::heddle::impl::CodegenCPUPassBase<CodegenCPUPass> {
   using CodegenCPUPassBase::CodegenCPUPassBase;
 
   void runOnOperation() override {

@@ -31,7 +31,8 @@ inline int64_t product(ArrayRef<int64_t> extents) {
 /// A kernel function with its views resolved: values that differ only in shape
 /// (split_heads, merge_heads) have one *root*, and memory is known by roots.
 struct KernelFunction {
-  func::FuncOp func;
+  /// Mutable: ops are handles, and their accessors are not const.
+  mutable func::FuncOp func;
   /// Ops that compute, in order.
   SmallVector<Operation *> ops;
   /// Types of the machine-code operands, in order.

@@ -16,6 +16,7 @@
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
+using namespace mlir::heddle;
 using namespace mlir::heddle::cpu;
 
 void cpu::populateKernelLowering(OpPassManager &pm) {

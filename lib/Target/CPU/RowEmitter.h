@@ -147,6 +147,8 @@ private:
 
   LogicalResult chooseRows();
   LogicalResult addOp(Operation *op);
+  /// An argument that is returned as it is.
+  LogicalResult addCopy(Value argument);
   LogicalResult planStorage();
   void emitRow();
   void emitPhase(const Nest &nest, ArrayRef<RowItem *> phase, Value group);

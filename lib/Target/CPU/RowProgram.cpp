@@ -25,7 +25,7 @@ LogicalResult RowProgram::expectRows(Operation *op, Value v) const {
   if (shape.size() >= rowShape.size() &&
       shape.take_front(rowShape.size()) == ArrayRef(rowShape))
     return success();
-  InFlightDiagnostic diag = op->emitOpError("expected one value for each of ");
+  InFlightDiagnostic diag = op->emitError("expected one value for each of ");
   llvm::interleave(rowShape, diag, "x");
   return diag << " rows of the kernel, got " << v.getType();
 }
@@ -154,6 +154,31 @@ LogicalResult RowProgram::addOp(Operation *op) {
       });
 }
 
+LogicalResult RowProgram::addCopy(Value argument) {
+  if (failed(expectRows(kernel.func, argument)))
+    return failure();
+  RowItem item;
+  item.extent = extentOf(argument);
+  item.memoryInputs = {argument};
+  if (!isa<FloatType>(tensorType(argument).getElementType())) {
+    if (item.extent != 1)
+      return kernel.func.emitError("expected to return one integer for each row, "
+                                   "got ")
+             << argument.getType();
+    item.atRow = [this, argument](RowItem &) {
+      setRowScalar(argument, rowScalar(argument));
+    };
+  } else {
+    item.loops = [this, argument](RowItem &self, Value) {
+      b().sweep(self.extent, [&](Value at, Value mask) {
+        storeAt(argument, at, loadAt(argument, at, mask), mask);
+      });
+    };
+  }
+  add(std::move(item));
+  return success();
+}
+
 LogicalResult RowProgram::planStorage() {
   int64_t scratchBytes = 0;
   for (RowItem &item : items) {
@@ -185,12 +210,6 @@ RowProgram::get(const KernelFunction &kernel) {
   if (kernel.ops.empty())
     return kernel.func.emitError("expected a kernel that computes something"),
            failure();
-  for (auto [i, value] : llvm::enumerate(kernel.returned))
-    if (isa<BlockArgument>(value))
-      return kernel.func.emitError("expected results that the kernel computes, "
-                                   "got an argument for result ")
-                 << i,
-             failure();
   for (Operation *op : kernel.ops)
     for (Value v : op->getOperands())
       if (kernel.root(v).getDefiningOp<ArgmaxOp>())
@@ -201,6 +220,11 @@ RowProgram::get(const KernelFunction &kernel) {
     return failure();
   for (Operation *op : kernel.ops)
     if (failed(program->addOp(op)))
+      return failure();
+  llvm::SmallPtrSet<Value, 4> copied;
+  for (Value v : kernel.returned)
+    if (isa<BlockArgument>(v) && copied.insert(v).second &&
+        failed(program->addCopy(v)))
       return failure();
   if (failed(program->planStorage()))
     return failure();

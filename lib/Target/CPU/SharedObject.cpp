@@ -30,6 +30,7 @@
 LLD_HAS_DRIVER(elf)
 
 using namespace mlir;
+using namespace mlir::heddle;
 using namespace mlir::heddle::cpu;
 
 static constexpr const char *kTriple = "x86_64-unknown-linux-gnu";

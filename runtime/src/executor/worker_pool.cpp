@@ -8,9 +8,11 @@
 
 #include "executor/worker_pool.h"
 
+#include "base/openmp.h"
+
 #include <algorithm>
 #include <chrono>
-#include <omp.h>
+
 #include <sched.h>
 
 namespace heddle::rt {

@@ -6,9 +6,11 @@ heddle.mesh @m ["dp" = 2, "tp" = 4]
 heddle.table @kv [[0, 1], [1, 2], [2, 3], [3, -1]]
 
 // CHECK-LABEL: func.func private @shardings
-// CHECK-SAME: #heddle.sharding<@m, [{dp}, {}, {tp, unit = 64}], partial = sum{dp:(1)2} wire bf16>
+// CHECK-SAME: #heddle.sharding<@m, [{}, {}, {tp, unit = 64}], partial = sum{dp:(1)2} wire bf16>
+// CHECK-SAME: #heddle.sharding<@m, [{}, {tp:(2)2}, {tp:(1)2, map = table @kv}]>
+// CHECK-SAME: #heddle.sharding<@m, [{tp, unit = 2, map = cyclic(2)}], partial = sum{dp}>
 func.func private @shardings(
-  tensor<4x8x256xf32, #heddle.sharding<@m, [{}, {}, {tp, unit = 64}]>>,
+  tensor<4x8x256xf32, #heddle.sharding<@m, [{}, {}, {tp, unit = 64}], partial = sum{dp:(1)2} acc f32 wire bf16>>,
   tensor<2x8x256xf32, #heddle.sharding<@m, [{}, {tp:(2)2}, {tp:(1)2, map = table @kv}]>>,
   tensor<8xf32, #heddle.sharding<@m, [{tp, unit = 2, map = cyclic(2)}], partial = sum{dp}>>) -> ()
 

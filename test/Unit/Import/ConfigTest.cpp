@@ -18,11 +18,11 @@ using Lines = std::vector<std::string>;
 // Counts worked out from the config files alone, by another program.
 TEST(Config, ParameterCountsAreGolden) {
   const std::pair<const char *, int64_t> counts[] = {
-      {"llama-2-7b", 6738415616},     {"llama-2-70b", 68976648192},
-      {"llama-3.1-8b", 8030261248},   {"llama-3.1-405b", 405853388800},
-      {"llama-3.2-1b", 1235814400},   {"mistral-7b-v0.1", 7241732096},
+      {"llama-2-7b", 6738415616},      {"llama-2-70b", 68976648192},
+      {"llama-3.1-8b", 8030261248},    {"llama-3.1-405b", 405853388800},
+      {"llama-3.2-1b", 1235814400},    {"mistral-7b-v0.1", 7241732096},
       {"mistral-7b-v0.3", 7248023552}, {"qwen2-0.5b", 494032768},
-      {"qwen2-7b", 7615616512},       {"qwen3-0.6b", 596049920},
+      {"qwen2-7b", 7615616512},        {"qwen3-0.6b", 596049920},
       {"qwen3-32b", 32762123264},
   };
   for (const auto &[name, count] : counts) {
@@ -65,8 +65,8 @@ TEST(Config, OthersDifferWhereTheyShould) {
   EXPECT_EQ(llama2.ropeTheta, 10000);
   EXPECT_EQ(llama2.ropeScaling, RopeScaling::None);
   EXPECT_EQ(llama2.defaultWeight, "f16");
-  EXPECT_TRUE(readPath(golden("configs/llama-3.2-1b.json"))
-                  .config->tiedEmbeddings);
+  EXPECT_TRUE(
+      readPath(golden("configs/llama-3.2-1b.json")).config->tiedEmbeddings);
   EXPECT_EQ(readPath(golden("configs/mistral-7b-v0.1.json")).config->window,
             4096);
   EXPECT_EQ(readPath(golden("configs/mistral-7b-v0.3.json")).config->window, 0);
@@ -130,10 +130,10 @@ TEST(Config, HeadCounts) {
 }
 
 TEST(Config, ModelTypes) {
-  EXPECT_EQ(readLlama({{"model_type", "\"gpt2\""}, {"vocab_size", "-1"}})
-                .errors,
-            Lines({"'model_type': expected llama, mistral, qwen2 or qwen3, got "
-                   "\"gpt2\""}));
+  EXPECT_EQ(
+      readLlama({{"model_type", "\"gpt2\""}, {"vocab_size", "-1"}}).errors,
+      Lines({"'model_type': expected llama, mistral, qwen2 or qwen3, got "
+             "\"gpt2\""}));
   EXPECT_EQ(readLlama({{"model_type", ""}}).errors,
             Lines({"'model_type': expected llama, mistral, qwen2 or qwen3, got "
                    "nothing"}));
@@ -253,6 +253,11 @@ TEST(Config, RotaryScalingRefused) {
                 .errors,
             Lines({"'rope_scaling.beta_fast': expected no such key for rotary "
                    "type \"linear\", got 32"}));
+  EXPECT_EQ(readLlama({{"rope_scaling", "{\"rope_type\": \"default\", "
+                                        "\"factor\": 8}"}})
+                .errors,
+            Lines({"'rope_scaling.factor': expected no such key for rotary "
+                   "type \"default\", got 8"}));
   EXPECT_EQ(readLlama({{"rope_theta", "5"},
                        {"rope_parameters", "{\"rope_theta\": 6}"}})
                 .errors,
@@ -262,8 +267,8 @@ TEST(Config, RotaryScalingRefused) {
 
 TEST(Config, Windows) {
   auto qwen2 = [](Changes changes) {
-    changes.insert(changes.end(), {{"model_type", "\"qwen2\""},
-                                   {"num_hidden_layers", "4"}});
+    changes.insert(changes.end(),
+                   {{"model_type", "\"qwen2\""}, {"num_hidden_layers", "4"}});
     return readLlama(changes);
   };
   // Present, and off.
@@ -283,9 +288,8 @@ TEST(Config, Windows) {
   ModelConfig listed =
       *qwen2({{"sliding_window", "8"},
               {"use_sliding_window", "true"},
-              {"layer_types",
-               "[\"sliding_attention\", \"full_attention\", "
-               "\"sliding_attention\", \"full_attention\"]"}})
+              {"layer_types", "[\"sliding_attention\", \"full_attention\", "
+                              "\"sliding_attention\", \"full_attention\"]"}})
            .config;
   EXPECT_EQ(listed.windowLayers, std::vector<bool>({1, 0, 1, 0}));
   EXPECT_EQ(qwen2({{"layer_types", "[\"full_attention\"]"}}).errors,
@@ -317,14 +321,14 @@ TEST(Config, BiasesActivationsTies) {
   EXPECT_TRUE(c.qkvBias && c.outputBias && c.mlpBias && c.tiedEmbeddings);
   EXPECT_EQ(c.activation, GluKind::GeluTanh);
   EXPECT_FALSE(readLlama().config->tiedEmbeddings);
-  EXPECT_EQ(readLlama({{"model_type", "\"qwen2\""}, {"mlp_bias", "true"}})
-                .errors,
-            Lines({"'mlp_bias': expected false for qwen2, got true"}));
-  EXPECT_EQ(readLlama({{"hidden_activation", "\"gelu\""},
-                       {"hidden_act", "\"silu\""}})
-                .errors,
-            Lines({"'hidden_activation': expected the value of 'hidden_act', "
-                   "\"silu\", got \"gelu\""}));
+  EXPECT_EQ(
+      readLlama({{"model_type", "\"qwen2\""}, {"mlp_bias", "true"}}).errors,
+      Lines({"'mlp_bias': expected false for qwen2, got true"}));
+  EXPECT_EQ(
+      readLlama({{"hidden_activation", "\"gelu\""}, {"hidden_act", "\"silu\""}})
+          .errors,
+      Lines({"'hidden_activation': expected the value of 'hidden_act', "
+             "\"silu\", got \"gelu\""}));
 }
 
 TEST(Config, UnknownKeysAreNamed) {
@@ -333,9 +337,8 @@ TEST(Config, UnknownKeysAreNamed) {
                                  {"use_cache", "true"},
                                  {"nothing", "null"}});
   EXPECT_TRUE(result.config);
-  EXPECT_EQ(result.warnings,
-            Lines({"keys without a known meaning are ignored: "
-                   "'flux_capacitor'"}));
+  EXPECT_EQ(result.warnings, Lines({"keys without a known meaning are ignored: "
+                                    "'flux_capacitor'"}));
 }
 
 TEST(Config, MalformedFiles) {
@@ -343,8 +346,7 @@ TEST(Config, MalformedFiles) {
             Lines({"expected a JSON object, got malformed JSON"}));
   EXPECT_EQ(readText("").errors,
             Lines({"expected a JSON object, got malformed JSON"}));
-  EXPECT_EQ(readText("[1]").errors,
-            Lines({"expected a JSON object, got [1]"}));
+  EXPECT_EQ(readText("[1]").errors, Lines({"expected a JSON object, got [1]"}));
   EXPECT_EQ(readText("{\"a\": \"\xff\"}").errors,
             Lines({"expected a JSON object, got malformed JSON"}));
   EXPECT_EQ(readText("{\"a\": 1e999}").errors,

@@ -28,9 +28,12 @@ namespace {
 struct TinyGguf {
   std::string architecture = "llama";
   std::map<std::string, uint32_t> integers = {
-      {"embedding_length", 32},   {"feed_forward_length", 64},
-      {"block_count", 2},         {"attention.head_count", 4},
-      {"attention.head_count_kv", 2}, {"context_length", 512},
+      {"embedding_length", 32},
+      {"feed_forward_length", 64},
+      {"block_count", 2},
+      {"attention.head_count", 4},
+      {"attention.head_count_kv", 2},
+      {"context_length", 512},
   };
   std::map<std::string, float> floats = {
       {"attention.layer_norm_rms_epsilon", 1e-5f}};
@@ -131,9 +134,8 @@ TEST(GgufConfig, Llama) {
   EXPECT_EQ(c.defaultWeight, "q4_0");
   EXPECT_EQ(c.storedTypes.size(), 21u);
   EXPECT_TRUE(llvm::is_contained(
-      c.storedTypes,
-      std::make_pair(std::string("model.embed_tokens.weight"),
-                     std::string("q8_0"))));
+      c.storedTypes, std::make_pair(std::string("model.embed_tokens.weight"),
+                                    std::string("q8_0"))));
   EXPECT_TRUE(llvm::is_contained(
       c.storedTypes,
       std::make_pair(std::string("model.layers.1.mlp.down_proj.weight"),

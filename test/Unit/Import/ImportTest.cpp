@@ -157,12 +157,12 @@ TEST_F(Import, GenerateSignatures) {
               FlatSymbolRefAttr::get(&context, "mesh"));
     Lines lines = signature(program);
     std::string rows = std::string("3x") + tokens;
-    EXPECT_EQ(Lines(lines.begin(), lines.begin() + 5),
-              Lines({"input tokens: tensor<" + rows + "xi32>",
-                     "input positions: tensor<" + rows + "xi32>",
-                     "input blocks: tensor<3x3xi32>",
-                     "input lengths: tensor<3xi32>",
-                     "input last: tensor<3x1xi32>"}));
+    EXPECT_EQ(
+        Lines(lines.begin(), lines.begin() + 5),
+        Lines({"input tokens: tensor<" + rows + "xi32>",
+               "input positions: tensor<" + rows + "xi32>",
+               "input blocks: tensor<3x3xi32>", "input lengths: tensor<3xi32>",
+               "input last: tensor<3x1xi32>"}));
     EXPECT_EQ(Lines(lines.end() - 8, lines.end()),
               Lines({"state k_cache: tensor<2x9x8x2x8xf32>",
                      "state v_cache: tensor<2x9x8x2x8xf32>",
@@ -183,12 +183,12 @@ TEST_F(Import, SharedValuesStandOutsideTheLayers) {
   std::multiset<std::string> outside;
   for (Operation &op : decode.getBody().front())
     outside.insert(op.getName().getStringRef().str());
-  EXPECT_EQ(outside, (std::multiset<std::string>{
-                         "heddle.embedding", "heddle.rotary_table",
-                         "heddle.cache_slots", "heddle.cache_append",
-                         "heddle.repeat", "heddle.gather_rows",
-                         "heddle.rms_norm", "heddle.linear", "heddle.argmax",
-                         "func.return"}));
+  EXPECT_EQ(
+      outside,
+      (std::multiset<std::string>{
+          "heddle.embedding", "heddle.rotary_table", "heddle.cache_slots",
+          "heddle.cache_append", "heddle.repeat", "heddle.gather_rows",
+          "heddle.rms_norm", "heddle.linear", "heddle.argmax", "func.return"}));
 }
 
 // P1: q by heads and k by kv heads, for llama's architecture only.
@@ -217,8 +217,7 @@ TEST_F(Import, Bindings) {
                 .getGgufName(),
             "blk.{i}.ffn_norm.weight");
 
-  ImportResult qwen =
-      build(*readPath(golden("tiny-qwen2")).config, forward());
+  ImportResult qwen = build(*readPath(golden("tiny-qwen2")).config, forward());
   program = function(*qwen.module, "forward");
   EXPECT_EQ(binding(program, "model.layers.{i}.self_attn.q_proj.weight")
                 .getRotaryHeads(),
@@ -237,11 +236,13 @@ TEST_F(Import, TiedEmbeddings) {
   for (Operation *user : program.getArgument(2).getUsers())
     users.push_back(user->getName().getStringRef());
   llvm::sort(users);
-  EXPECT_EQ(users, SmallVector<StringRef>({"heddle.embedding", "heddle.linear"}));
+  EXPECT_EQ(users,
+            SmallVector<StringRef>({"heddle.embedding", "heddle.linear"}));
 }
 
 TEST_F(Import, QkNormStandsBetweenSplitAndRotary) {
-  ImportResult result = build(*readPath(golden("tiny-qwen3")).config, forward());
+  ImportResult result =
+      build(*readPath(golden("tiny-qwen3")).config, forward());
   int64_t norms = 0;
   result.module->walk([&](RotaryOp op) {
     auto norm = op.getInput().getDefiningOp<RmsNormOp>();
@@ -322,8 +323,8 @@ TEST_F(Import, ElementTypes) {
 TEST_F(Import, MixedStoredTypes) {
   const char *name = "model.layers.{i}.mlp.up_proj.weight";
   const std::vector<std::array<std::string, 3>> cases = {
-      {"f32", "q4_0", "f32"},          {"f16", "q4_0", "f16"},
-      {"f16", "bf16", "f32"},          {"q6_k", "q4_k", "!heddle.q8_0"},
+      {"f32", "q4_0", "f32"},           {"f16", "q4_0", "f16"},
+      {"f16", "bf16", "f32"},           {"q6_k", "q4_k", "!heddle.q8_0"},
       {"q4_k", "q4_k", "!heddle.q8_0"}, {"f64", "f64", "f32"},
   };
   for (const auto &[first, second, want] : cases) {
@@ -337,8 +338,7 @@ TEST_F(Import, MixedStoredTypes) {
     llvm::raw_string_ostream(text)
         << elementOf(function(*result.module, "forward"), name);
     EXPECT_EQ(text, want) << first << " " << second;
-    auto notes =
-        (*result.module)->getAttrOfType<ArrayAttr>("heddle.notes");
+    auto notes = (*result.module)->getAttrOfType<ArrayAttr>("heddle.notes");
     ASSERT_TRUE(notes);
     ASSERT_EQ(notes.size(), 1u);
     std::string both = std::min(first, second);
@@ -356,9 +356,8 @@ TEST_F(Import, RotaryFrequencies) {
     ModelConfig config = *readPath(golden("configs/") + name + ".json").config;
     ImportResult result = build(config, forward());
     SmallVector<double> values;
-    result.module->walk([&](RotaryTableOp op) {
-      values = op.getRope().inverseFrequencies();
-    });
+    result.module->walk(
+        [&](RotaryTableOp op) { values = op.getRope().inverseFrequencies(); });
     return values;
   };
   auto near = [](double got, double want) {
@@ -426,8 +425,7 @@ TEST_F(Import, OptionsAreChecked) {
 // The time does not depend on the size of the model.
 TEST_F(Import, LargestModelTakesNoTime) {
   auto start = std::chrono::steady_clock::now();
-  ModelConfig config =
-      *readPath(golden("configs/llama-3.1-405b.json")).config;
+  ModelConfig config = *readPath(golden("configs/llama-3.1-405b.json")).config;
   ImportOptions options;
   options.sequence = 131072;
   options.mesh = {{"dp", 16}, {"pp", 128}, {"tp", 8}};

@@ -21,10 +21,10 @@ TEST(Shrink, KeepsWhatDivides) {
     int64_t hidden, intermediate, vocabulary;
   };
   const Case cases[] = {
-      {"llama-2-7b", 256, 32 * 43, 96},   {"llama-3.1-8b", 256, 32 * 7, 96},
+      {"llama-2-7b", 256, 32 * 43, 96},      {"llama-3.1-8b", 256, 32 * 7, 96},
       {"llama-3.1-405b", 1024, 32 * 13, 96}, {"llama-3.2-1b", 256, 32, 96},
-      {"qwen2-0.5b", 112, 32 * 19, 96},   {"qwen2-7b", 224, 32 * 37, 96},
-      {"qwen3-0.6b", 64, 32 * 3, 96},     {"qwen3-32b", 320, 32 * 25, 96},
+      {"qwen2-0.5b", 112, 32 * 19, 96},      {"qwen2-7b", 224, 32 * 37, 96},
+      {"qwen3-0.6b", 64, 32 * 3, 96},        {"qwen3-32b", 320, 32 * 25, 96},
   };
   for (const Case &entry : cases) {
     ModelConfig large =
@@ -48,9 +48,9 @@ TEST(Shrink, KeepsWhatDivides) {
 }
 
 TEST(Shrink, OddSizes) {
-  ModelConfig config = *readLlama({{"vocab_size", "50257"},
-                                   {"intermediate_size", "20018"}})
-                            .config;
+  ModelConfig config =
+      *readLlama({{"vocab_size", "50257"}, {"intermediate_size", "20018"}})
+           .config;
   // 20018 = 2 * 10009, a prime.
   EXPECT_EQ(shrink(config).intermediate, 2 * 37);
   EXPECT_EQ(shrink(config).vocabulary, 96 + 17);

@@ -47,10 +47,10 @@ ReadResult readText(const std::string &text) {
 
 std::string llamaText(const Changes &changes) {
   std::map<std::string, std::string> keys = {
-      {"model_type", "\"llama\""},    {"hidden_size", "32"},
-      {"intermediate_size", "64"},    {"num_hidden_layers", "2"},
-      {"num_attention_heads", "4"},   {"num_key_value_heads", "2"},
-      {"vocab_size", "96"},           {"rms_norm_eps", "1e-5"},
+      {"model_type", "\"llama\""},  {"hidden_size", "32"},
+      {"intermediate_size", "64"},  {"num_hidden_layers", "2"},
+      {"num_attention_heads", "4"}, {"num_key_value_heads", "2"},
+      {"vocab_size", "96"},         {"rms_norm_eps", "1e-5"},
   };
   for (const auto &[key, value] : changes) {
     if (value.empty())

@@ -18,12 +18,13 @@
 
 #include "device/cpu/gemm.h"
 
+#include "base/openmp.h"
 #include "base/text.h"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <omp.h>
+
 #include <oneapi/dnnl/dnnl.hpp>
 #include <tuple>
 #include <unordered_map>

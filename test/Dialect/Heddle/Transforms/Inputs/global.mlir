@@ -1,0 +1,3 @@
+func.func @global(%x: tensor<4xf32>) {
+  return
+}

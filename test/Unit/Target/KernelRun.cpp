@@ -1,0 +1,404 @@
+//===- KernelRun.cpp - Compiles a kernel function and runs it -----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelRun.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <dlfcn.h>
+#include <numeric>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace mlir;
+using namespace mlir::heddle;
+
+namespace heddle::test {
+
+//===----------------------------------------------------------------------===//
+// Text and numbers
+//===----------------------------------------------------------------------===//
+
+std::string tensor(std::vector<int64_t> shape, const std::string &element) {
+  std::string text = "tensor<";
+  for (int64_t extent : shape)
+    text += std::to_string(extent) + "x";
+  return text + element + ">";
+}
+
+std::string kernel(const std::vector<std::string> &arguments,
+                   const std::string &body,
+                   const std::vector<std::string> &results,
+                   const std::string &attributes) {
+  std::string text = "func.func private @k(";
+  for (size_t i = 0; i < arguments.size(); ++i)
+    text += (i ? ", %" : "%") + std::to_string(i) + ": " + arguments[i];
+  text += ") -> (";
+  for (size_t i = 0; i < results.size(); ++i)
+    text += (i ? ", " : "") + results[i];
+  text += ") attributes {heddle.local, heddle.kernel";
+  if (!attributes.empty())
+    text += ", " + attributes;
+  return text + "} {\n" + body + "\n}\n";
+}
+
+Numbers randomNumbers(size_t count, uint64_t seed, double scale) {
+  std::mt19937_64 engine(seed);
+  Numbers values(count);
+  for (double &v : values)
+    v = scale * (static_cast<double>(engine() >> 11) * 0x1.0p-52 - 1.0);
+  return values;
+}
+
+int64_t sizeOf(const std::vector<int64_t> &shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1},
+                         std::multiplies<int64_t>());
+}
+
+std::vector<std::string> runnableTargets() {
+  std::vector<std::string> targets = {"x86-64-v3"};
+  if (cpu::TargetRecord::host().lanes == 16)
+    targets.push_back("x86-64-v4");
+  return targets;
+}
+
+void expectNear(const Numbers &got, const Numbers &want, double absolute,
+                double relative, const std::string &what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  int shown = 0;
+  for (size_t i = 0; i < got.size() && shown < 5; ++i) {
+    bool near = std::isnan(want[i])
+                    ? std::isnan(got[i])
+                    : got[i] == want[i] ||
+                          std::fabs(got[i] - want[i]) <=
+                              absolute + relative * std::fabs(want[i]);
+    if (!near) {
+      ADD_FAILURE() << what << ": element " << i << " of " << got.size()
+                    << ": got " << got[i] << ", want " << want[i];
+      ++shown;
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Stored formats
+//===----------------------------------------------------------------------===//
+
+static float halfToFloat(uint16_t bits) {
+  double sign = bits & 0x8000 ? -1.0 : 1.0;
+  int exponent = bits >> 10 & 31;
+  int mantissa = bits & 1023;
+  if (exponent == 31)
+    return mantissa ? NAN : static_cast<float>(sign * INFINITY);
+  return static_cast<float>(
+      exponent ? sign * std::ldexp(1024 + mantissa, exponent - 25)
+               : sign * std::ldexp(mantissa, -24));
+}
+
+/// Nearest, ties to even, by search over neighbours of a truncation.
+static uint16_t floatToHalf(float v) {
+  if (std::isnan(v))
+    return 0x7e00;
+  uint16_t sign = std::signbit(v) ? 0x8000 : 0;
+  float a = std::fabs(v);
+  if (a >= 65520.0f)
+    return sign | 0x7c00;
+  uint16_t low = 0, high = 0x7bff;
+  while (low < high) { // the largest half that is not above a
+    uint16_t middle = static_cast<uint16_t>((low + high + 1) / 2);
+    if (halfToFloat(middle) <= a)
+      low = middle;
+    else
+      high = static_cast<uint16_t>(middle - 1);
+  }
+  if (low == 0x7bff)
+    return sign | low;
+  double below = a - static_cast<double>(halfToFloat(low));
+  double above = static_cast<double>(halfToFloat(low + 1)) - a;
+  if (above < below || (above == below && (low & 1)))
+    ++low;
+  return sign | low;
+}
+
+static uint16_t floatToBf16(float v) {
+  uint32_t bits;
+  std::memcpy(&bits, &v, 4);
+  if (std::isnan(v))
+    return static_cast<uint16_t>(bits >> 16 | 0x40);
+  uint32_t rest = bits & 0xffff, kept = bits >> 16;
+  if (rest > 0x8000 || (rest == 0x8000 && (kept & 1)))
+    ++kept;
+  return static_cast<uint16_t>(kept);
+}
+
+static float bf16ToFloat(uint16_t bits) {
+  uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float v;
+  std::memcpy(&v, &wide, 4);
+  return v;
+}
+
+static float halfAt(const uint8_t *p) {
+  return halfToFloat(static_cast<uint16_t>(p[0] | p[1] << 8));
+}
+
+namespace {
+struct Format {
+  int64_t elements, bytes;
+  /// Byte offsets of halves that scale.
+  std::vector<int64_t> halves;
+};
+} // namespace
+
+static Format formatOf(const std::string &name) {
+  if (name == "q4_0")
+    return {32, 18, {0}};
+  if (name == "q4_1")
+    return {32, 20, {0, 2}};
+  if (name == "q5_0")
+    return {32, 22, {0}};
+  if (name == "q5_1")
+    return {32, 24, {0, 2}};
+  if (name == "q8_0")
+    return {32, 34, {0}};
+  return {256, 210, {208}};
+}
+
+double decodeBlockElement(const std::string &format, const uint8_t *row,
+                          int64_t i) {
+  Format f = formatOf(format);
+  const uint8_t *block = row + i / f.elements * f.bytes;
+  int64_t j = i % f.elements;
+  auto nibble = [&](int64_t offset) {
+    uint8_t byte = block[offset + j % 16];
+    return j < 16 ? byte & 15 : byte >> 4;
+  };
+  auto fifth = [&](int64_t offset) {
+    return (block[offset + j / 8] >> (j % 8) & 1) * 16;
+  };
+  double d = halfAt(block);
+  if (format == "q4_0")
+    return d * (nibble(2) - 8);
+  if (format == "q4_1")
+    return d * nibble(4) + halfAt(block + 2);
+  if (format == "q5_0")
+    return d * (nibble(6) + fifth(2) - 16);
+  if (format == "q5_1")
+    return d * (nibble(8) + fifth(4)) + halfAt(block + 2);
+  if (format == "q8_0")
+    return d * static_cast<int8_t>(block[2 + j]);
+  // q6_k: ql[128], qh[64], scales[16], d.
+  d = halfAt(block + 208);
+  int64_t half = j / 128, l = j % 32, quarter = j % 128 / 32;
+  uint8_t low = block[half * 64 + l + (quarter % 2 ? 32 : 0)];
+  low = quarter < 2 ? low & 15 : low >> 4;
+  int high = block[128 + half * 32 + l] >> (2 * quarter) & 3;
+  int scale = static_cast<int8_t>(block[192 + half * 8 + quarter * 2 + l / 16]);
+  return d * scale * ((low | high << 4) - 32);
+}
+
+std::vector<uint8_t> randomBlocks(const std::string &format, int64_t rows,
+                                  int64_t columns, uint64_t seed) {
+  Format f = formatOf(format);
+  int64_t blocks = rows * (columns / f.elements);
+  std::mt19937_64 engine(seed);
+  std::vector<uint8_t> data(blocks * f.bytes);
+  for (uint8_t &byte : data)
+    byte = static_cast<uint8_t>(engine() >> 40);
+  for (int64_t b = 0; b < blocks; ++b)
+    for (int64_t offset : f.halves) {
+      double scale = (static_cast<double>(engine() >> 11) * 0x1.0p-52 - 1.0) *
+                     (format == "q6_k" ? 0.001 : 0.05);
+      uint16_t bits = floatToHalf(static_cast<float>(scale));
+      data[b * f.bytes + offset] = static_cast<uint8_t>(bits & 255);
+      data[b * f.bytes + offset + 1] = static_cast<uint8_t>(bits >> 8);
+    }
+  return data;
+}
+
+Numbers decodeBlocks(const std::string &format, const std::vector<uint8_t> &data,
+                     int64_t rows, int64_t columns) {
+  Format f = formatOf(format);
+  Numbers values;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      values.push_back(decodeBlockElement(
+          format, data.data() + r * (columns / f.elements) * f.bytes, c));
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// KernelRun
+//===----------------------------------------------------------------------===//
+
+KernelRun::KernelRun(const std::string &text, const std::string &target) {
+  context.loadDialect<HeddleDialect, func::FuncDialect>();
+  ScopedDiagnosticHandler handler(&context, [](Diagnostic &diagnostic) {
+    ADD_FAILURE() << diagnostic.str();
+    return success();
+  });
+  module = parseSourceString<ModuleOp>(text, &context);
+  FailureOr<cpu::TargetRecord> record = cpu::TargetRecord::get(target);
+  if (!module || failed(record)) {
+    ADD_FAILURE() << "cannot parse\n" << text;
+    return;
+  }
+  auto func = module->lookupSymbol<func::FuncOp>("k");
+  auto found = cpu::getKernelInterface(func, *record);
+  auto emitted = cpu::emitKernels(*module, *record);
+  if (failed(found) || failed(emitted))
+    return;
+  kernelInterface = *found;
+  auto object = cpu::compileKernels(**emitted, *record);
+  if (failed(object))
+    return;
+
+  file = memfd_create("kernel", MFD_CLOEXEC);
+  ASSERT_EQ(write(file, object->data(), object->size()),
+            static_cast<ssize_t>(object->size()));
+  // Descriptors are used again, and dlopen knows libraries by path: a copy of
+  // the process number and address makes the path unique.
+  std::string path = "/proc/self/fd/" + std::to_string(file);
+  library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  function = reinterpret_cast<Function>(dlsym(library, "k"));
+  ASSERT_NE(function, nullptr);
+
+  std::vector<Type> types;
+  llvm::append_range(types, func.getArgumentTypes());
+  std::vector<bool> inPlace(func.getNumResults(), false);
+  if (auto aliases = func->getAttrOfType<ArrayAttr>(cpu::kAliasesAttr))
+    for (Attribute pair : aliases)
+      inPlace[cast<DenseI64ArrayAttr>(pair)[0]] = true;
+  for (size_t i = 0; i < inPlace.size(); ++i)
+    if (!inPlace[i])
+      types.push_back(func.getResultTypes()[i]);
+  for (Type type : types) {
+    Memory memory;
+    memory.type = cast<RankedTensorType>(type);
+    memory.size = getTensorBytes(memory.type);
+    memory.bytes.assign(memory.size + 2 * kGuard, 0xa5);
+    // 0x7fc0 repeated: NaN as fp32, bf16; 0x7fc0 is a NaN of half, too.
+    for (int64_t i = 0; i < memory.size; ++i)
+      memory.data()[i] = i % 2 ? 0x7f : 0xc0;
+    operands.push_back(std::move(memory));
+  }
+}
+
+KernelRun::~KernelRun() {
+  if (library)
+    dlclose(library);
+  if (file >= 0)
+    close(file);
+}
+
+int64_t KernelRun::sizeOf(size_t operand) const {
+  return operands[operand].type.getNumElements();
+}
+
+Numbers KernelRun::set(size_t operand, const Numbers &values) {
+  Memory &memory = operands[operand];
+  Type element = memory.type.getElementType();
+  EXPECT_EQ(static_cast<int64_t>(values.size()), memory.type.getNumElements());
+  for (size_t i = 0; i < values.size(); ++i) {
+    float single = static_cast<float>(values[i]);
+    if (element.isF32()) {
+      std::memcpy(memory.data() + 4 * i, &single, 4);
+    } else if (element.isInteger(32)) {
+      int32_t integer = static_cast<int32_t>(values[i]);
+      std::memcpy(memory.data() + 4 * i, &integer, 4);
+    } else {
+      uint16_t bits = element.isF16() ? floatToHalf(single) : floatToBf16(single);
+      std::memcpy(memory.data() + 2 * i, &bits, 2);
+    }
+  }
+  return get(operand);
+}
+
+Numbers KernelRun::setRandom(size_t operand, double scale) {
+  return set(operand, randomNumbers(sizeOf(operand), 1000 + operand, scale));
+}
+
+void KernelRun::setBytes(size_t operand, const std::vector<uint8_t> &bytes) {
+  ASSERT_EQ(static_cast<int64_t>(bytes.size()), operands[operand].size);
+  std::copy(bytes.begin(), bytes.end(), operands[operand].data());
+}
+
+std::vector<uint8_t> KernelRun::bytes(size_t operand) const {
+  const Memory &memory = operands[operand];
+  return std::vector<uint8_t>(memory.data(), memory.data() + memory.size);
+}
+
+Numbers KernelRun::get(size_t operand) const {
+  const Memory &memory = operands[operand];
+  Type element = memory.type.getElementType();
+  Numbers values(memory.type.getNumElements());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (element.isF32()) {
+      float v;
+      std::memcpy(&v, memory.data() + 4 * i, 4);
+      values[i] = v;
+    } else if (element.isInteger(32)) {
+      int32_t v;
+      std::memcpy(&v, memory.data() + 4 * i, 4);
+      values[i] = v;
+    } else {
+      uint16_t bits;
+      std::memcpy(&bits, memory.data() + 2 * i, 2);
+      values[i] = element.isF16() ? halfToFloat(bits) : bf16ToFloat(bits);
+    }
+  }
+  return values;
+}
+
+void KernelRun::runTiles(int64_t tiles, uint64_t seed,
+                         const std::vector<int64_t> &scalars) {
+  std::vector<void *> addresses;
+  for (Memory &memory : operands)
+    addresses.push_back(memory.data());
+  std::vector<int64_t> order(tiles);
+  std::iota(order.begin(), order.end(), 0);
+  if (seed)
+    std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
+  for (int64_t tile : order)
+    function(addresses.data(), scalars.data(), tile, tiles);
+  checkGuards();
+}
+
+void KernelRun::checkGuards() const {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::vector<uint8_t> &bytes = operands[i].bytes;
+    bool intact =
+        std::all_of(bytes.begin(), bytes.begin() + kGuard,
+                    [](uint8_t b) { return b == 0xa5; }) &&
+        std::all_of(bytes.end() - kGuard, bytes.end(),
+                    [](uint8_t b) { return b == 0xa5; });
+    EXPECT_TRUE(intact) << "operand " << i << " was overrun";
+  }
+}
+
+void KernelRun::run(const std::vector<int64_t> &scalars) {
+  ASSERT_TRUE(valid());
+  ASSERT_EQ(scalars.size(), kernelInterface.coordinates.size());
+  std::vector<Memory> initial = operands;
+  runTiles(kernelInterface.tiles, 0, scalars);
+  std::vector<Memory> first = operands;
+  for (int64_t tiles : {int64_t{1}, int64_t{3}, int64_t{7}}) {
+    operands = initial;
+    runTiles(tiles, tiles, scalars);
+    for (size_t i = 0; i < operands.size(); ++i)
+      EXPECT_EQ(operands[i].bytes, first[i].bytes)
+          << "operand " << i << " differs with " << tiles << " tiles";
+  }
+}
+
+} // namespace heddle::test
