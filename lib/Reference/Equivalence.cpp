@@ -12,7 +12,6 @@
 #include "heddle_rt/weights.h"
 
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <random>
@@ -20,12 +19,6 @@
 using namespace mlir;
 using namespace mlir::heddle;
 using namespace mlir::heddle::reference;
-
-static std::string formatNumber(double value) {
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.17g", value);
-  return text;
-}
 
 //===----------------------------------------------------------------------===//
 // Values

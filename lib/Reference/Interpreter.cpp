@@ -16,13 +16,6 @@ using namespace mlir;
 using namespace mlir::heddle;
 using namespace mlir::heddle::reference;
 
-Tensor Tensor::filled(ArrayRef<int64_t> shape, double value) {
-  int64_t size = 1;
-  for (int64_t extent : shape)
-    size *= extent;
-  return {shape.vec(), std::vector<double>(size, value)};
-}
-
 namespace {
 
 /// A value on every rank. Tensors are shared, never changed.

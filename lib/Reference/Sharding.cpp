@@ -9,7 +9,6 @@
 #include "heddle/Reference/Reference.h"
 
 #include <cmath>
-#include <cstdio>
 #include <tuple>
 
 using namespace mlir;
@@ -140,13 +139,6 @@ struct Owner {
 };
 
 } // namespace
-
-/// "0.1" with as many digits as tell two doubles apart.
-static std::string formatNumber(double value) {
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.17g", value);
-  return text;
-}
 
 FailureOr<Tensor> reference::unshard(ArrayRef<Tensor> parts,
                                      RankedTensorType globalType, MeshOp mesh,

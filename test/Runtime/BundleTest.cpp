@@ -213,7 +213,7 @@ TEST(Bundle, RefusesPlansThatCannotRun) {
        [](Builder &b) { b.plan.rank_class = {1}; }},
       {"expected at least one rank class",
        [](Builder &b) { b.plan.classes.clear(); }},
-      {"table 't0': expected 4 x 2 cells, got 6",
+      {"table 't0': expected 4 x 2 aligned cells, got 6",
        [](Builder &b) { b.plan.tables[0]->rows = 4; }},
       {"space 'dev': expected 0 to",
        [](Builder &b) { b.cls().spaces[0]->bytes = int64_t{1} << 60; }},

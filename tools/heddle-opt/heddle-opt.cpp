@@ -11,6 +11,7 @@
 #include "heddle/Dialect/Heddle/IR/HeddleDialect.h"
 #include "heddle/Dialect/Heddle/Transforms/Passes.h"
 #include "heddle/Dialect/Plan/IR/PlanDialect.h"
+#include "heddle/Target/CPU/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -23,6 +24,7 @@ int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
   mlir::heddle::registerHeddleTransformsPasses();
   mlir::heddle::registerHeddleConversionPasses();
+  mlir::heddle::registerHeddleTargetCPUPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Heddle pass tool\n", registry));
 }

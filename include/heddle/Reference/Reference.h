@@ -21,6 +21,7 @@
 #include "heddle/Dialect/Heddle/IR/Layout.h"
 
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace mlir::heddle::reference {
@@ -51,6 +52,9 @@ struct Tensor {
     return data[offset({static_cast<int64_t>(index)...})];
   }
 };
+
+/// `value` with enough digits to tell any two doubles apart, for messages.
+std::string formatNumber(double value);
 
 struct ReferenceOptions {
   /// Called after every op on every rank (rank 0 in global functions; an op in

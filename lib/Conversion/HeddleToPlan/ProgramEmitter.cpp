@@ -231,7 +231,9 @@ LogicalResult ProgramEmitter::emitCollective(Operation *op,
                          refs, outBytes, row);
   auto reason = op->getAttrOfType<StringAttr>("reason");
   plan::CollectiveOp::create(
-      inner, op->getLoc(), kind, source, destination, refs.scalars,
+      inner, op->getLoc(),
+      plan::CollectiveKindAttr::get(inner.getContext(), kind), source,
+      destination, refs.scalars,
       TypeAttr::get(inType.getElementType()), inner.getI64IntegerAttr(elements),
       op->getAttrOfType<ArrayAttr>("group"), inner.getI64IntegerAttr(nextId++),
       inner.getI64IntegerAttr(shift),

@@ -40,6 +40,15 @@ bool isReducible(fb::DType type) {
          type == fb::DType_i64;
 }
 
+namespace {
+
+/// FlatBuffers' verifier aligns a vector's length but not its elements.
+bool isAligned(const void *address, size_t alignment) {
+  return reinterpret_cast<uintptr_t>(address) % alignment == 0;
+}
+
+} // namespace
+
 bool checkOperand(const fb::RankClass &cls, const fb::Operand &operand,
                   int64_t scalars, const std::string &where,
                   ProblemList &problems, int64_t &work) {
@@ -64,6 +73,10 @@ bool checkOperand(const fb::RankClass &cls, const fb::Operand &operand,
   if (terms > PlanLimits::terms) {
     problems.add(where, ": expected at most ", PlanLimits::terms,
                  " address terms, got ", terms);
+    return false;
+  }
+  if (terms > 0 && !isAligned(operand.terms()->Data(), alignof(fb::Term))) {
+    problems.add(where, ": expected address terms that are aligned");
     return false;
   }
   for (int64_t i = 0; i < terms; ++i) {
@@ -169,10 +182,11 @@ private:
       int64_t expected = 0;
       if (table->rows() < 1 || table->cols() < 1 ||
           !checkedMul(table->rows(), table->cols(), expected) ||
-          expected != sizeOf(table->data())) {
+          expected != sizeOf(table->data()) ||
+          !isAligned(table->data()->data(), alignof(int64_t))) {
         problems_.add("table '", table->name()->string_view(), "': expected ",
-                      table->rows(), " x ", table->cols(), " cells, got ",
-                      sizeOf(table->data()));
+                      table->rows(), " x ", table->cols(),
+                      " aligned cells, got ", sizeOf(table->data()));
         return false;
       }
       cells += expected;

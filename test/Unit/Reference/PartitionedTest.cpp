@@ -118,6 +118,17 @@ TEST_F(PartitionedTest, GatedUnit) {
   }
 }
 
+TEST_F(PartitionedTest, ParametersArePaddedWithZeros) {
+  // The hidden layer's padding is zero because the parameters' is: no mask.
+  for (int64_t tp : {2, 3}) {
+    std::string text = mlp(tp);
+    size_t at = text.find("linear %a, %wd : (tensor<2x2x4xf32>");
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, 9, "linear %h");
+    EXPECT_TRUE(succeeded(check(text))) << diagnostics;
+  }
+}
+
 TEST_F(PartitionedTest, FindsMissingReduce) {
   for (int64_t tp : {2, 3})
     expectFound(

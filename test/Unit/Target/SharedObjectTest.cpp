@@ -15,7 +15,7 @@
 
 using namespace mlir;
 using namespace mlir::heddle;
-using namespace heddle::test;
+using namespace ::heddle::test;
 
 namespace {
 
@@ -142,6 +142,6 @@ TEST(SharedObject, RefusesWrongAliases) {
             "got 'tensor<2x4x8xf32>'\n");
   EXPECT_EQ(messages(kernel({pool, v, slots}, body, {pool},
                             "heddle.aliases = [[0, 0]]")),
-            "expected heddle.aliases to hold (result, argument) pairs, got [0 : "
-            "i64, 0 : i64]\n");
+            "expected heddle.aliases to hold (result, argument) pairs, got [0, "
+            "0]\n");
 }

@@ -10,7 +10,7 @@
 
 #include <cmath>
 
-using namespace heddle::test;
+using namespace ::heddle::test;
 
 namespace {
 

@@ -1,0 +1,232 @@
+//===- Generate.cpp - Prefill and decode ----------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Generate.h"
+#include "heddle_rt/plan_generated.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+using namespace heddle::rt;
+
+static HostTensor intTensor(std::vector<int64_t> shape,
+                            const std::vector<int32_t> &values) {
+  HostTensor tensor;
+  tensor.dtype = DType::i32;
+  tensor.shape = std::move(shape);
+  tensor.bytes.resize(values.size() * sizeof(int32_t));
+  std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+  return tensor;
+}
+
+/// The host's facts about a bundle; every number that is used is checked.
+static Result<nlohmann::json> interfaceOf(const Bundle &bundle,
+                                          const std::string &program) {
+  const auto *text = bundle.plan().interface();
+  nlohmann::json json = nlohmann::json::parse(
+      text ? text->str() : std::string(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object())
+    return Status(Code::data_loss, "bundle: expected its interface to be JSON");
+  if (json.value("program", std::string()) != program)
+    return Status(Code::invalid_argument,
+                  "expected a bundle compiled with --program " + program +
+                      ", got --program " +
+                      json.value("program", std::string("(none)")));
+  return json;
+}
+
+static Status readNumber(const nlohmann::json &json, const char *key,
+                         int64_t &value) {
+  auto it = json.find(key);
+  if (it == json.end() || !it->is_number_integer() || it->get<int64_t>() < 1 ||
+      it->get<int64_t>() > (int64_t(1) << 40))
+    return Status(Code::data_loss,
+                  std::string("bundle: expected a positive '") + key +
+                      "' in its interface");
+  value = it->get<int64_t>();
+  return Status::success();
+}
+
+static Status checkTokens(const std::vector<std::vector<int32_t>> &sequences,
+                          int64_t batch, int64_t vocabulary) {
+  if (static_cast<int64_t>(sequences.size()) != batch)
+    return Status(Code::invalid_argument,
+                  "--tokens: expected " + std::to_string(batch) +
+                      " sequences separated by ';', got " +
+                      std::to_string(sequences.size()));
+  for (const auto &sequence : sequences) {
+    if (sequence.empty())
+      return Status(Code::invalid_argument,
+                    "--tokens: expected at least one token in every sequence");
+    for (int32_t token : sequence)
+      if (token >= vocabulary)
+        return Status(Code::invalid_argument,
+                      "--tokens: expected ids below the vocabulary of " +
+                          std::to_string(vocabulary) + ", got " +
+                          std::to_string(token));
+  }
+  return Status::success();
+}
+
+Result<Generator> Generator::create(Session &session, const Bundle &bundle) {
+  Result<nlohmann::json> json = interfaceOf(bundle, "generate");
+  if (!json)
+    return json.status();
+  Generator generator(session);
+  HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "batch", generator.batch_));
+  HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "chunk", generator.chunk_));
+  HEDDLE_RT_RETURN_IF_ERROR(
+      readNumber(*json, "sequence", generator.capacity_));
+  HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "blocks", generator.blocks_));
+  HEDDLE_RT_RETURN_IF_ERROR(
+      readNumber(*json, "vocabulary", generator.vocabulary_));
+  return generator;
+}
+
+Status Generator::step(const std::string &program, int64_t rows,
+                       const std::vector<int32_t> &tokens,
+                       const std::vector<int32_t> &positions,
+                       const std::vector<int32_t> &lengths,
+                       const std::vector<int32_t> &last) {
+  std::vector<int32_t> blocks(static_cast<size_t>(batch_ * blocks_));
+  for (size_t i = 0; i < blocks.size(); ++i)
+    blocks[i] = static_cast<int32_t>(i);
+  HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(
+      program, "tokens", intTensor({batch_, rows}, tokens)));
+  HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(
+      program, "positions", intTensor({batch_, rows}, positions)));
+  HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(
+      program, "blocks", intTensor({batch_, blocks_}, blocks)));
+  HEDDLE_RT_RETURN_IF_ERROR(
+      session_->setInput(program, "lengths", intTensor({batch_}, lengths)));
+  HEDDLE_RT_RETURN_IF_ERROR(
+      session_->setInput(program, "last", intTensor({batch_, 1}, last)));
+  return session_->run(program);
+}
+
+Result<std::vector<int32_t>> Generator::next(const std::string &program) {
+  Result<HostTensor> output = session_->output(program, "next");
+  if (!output)
+    return output.status();
+  std::vector<int32_t> tokens(static_cast<size_t>(batch_));
+  if (output->bytes.size() != tokens.size() * sizeof(int32_t))
+    return Status(Code::internal, "output 'next': expected one id a sequence");
+  std::memcpy(tokens.data(), output->bytes.data(), output->bytes.size());
+  return tokens;
+}
+
+Result<std::vector<std::vector<int32_t>>>
+Generator::run(const std::vector<std::vector<int32_t>> &prompts, int64_t count,
+               const std::function<void(const std::vector<int32_t> &)> &onTokens) {
+  HEDDLE_RT_RETURN_IF_ERROR(checkTokens(prompts, batch_, vocabulary_));
+  int64_t longest = 0;
+  for (const auto &prompt : prompts) {
+    longest = std::max<int64_t>(longest, static_cast<int64_t>(prompt.size()));
+    if (static_cast<int64_t>(prompt.size()) + count > capacity_)
+      return Status(Code::invalid_argument,
+                    "expected prompt and new tokens to fit the bundle's --seq " +
+                        std::to_string(capacity_) + ", got " +
+                        std::to_string(prompt.size()) + " + " +
+                        std::to_string(count));
+  }
+  HEDDLE_RT_RETURN_IF_ERROR(session_->resetStates());
+  size_t batch = static_cast<size_t>(batch_);
+  std::vector<int32_t> newest(batch, 0), lengths(batch, 0);
+
+  // Chunks of the prompts; a sequence that has ended sends invalid rows, and
+  // its next token is the one of the chunk that held its end.
+  for (int64_t begin = 0; begin < longest; begin += chunk_) {
+    std::vector<int32_t> tokens(batch * static_cast<size_t>(chunk_), 0);
+    std::vector<int32_t> positions(tokens.size(), -1), last(batch, 0);
+    std::vector<bool> ends(batch, false);
+    for (size_t b = 0; b < batch; ++b) {
+      int64_t size = static_cast<int64_t>(prompts[b].size());
+      int64_t rows = std::clamp<int64_t>(size - begin, 0, chunk_);
+      for (int64_t t = 0; t < rows; ++t) {
+        size_t at = b * static_cast<size_t>(chunk_) + static_cast<size_t>(t);
+        tokens[at] = prompts[b][static_cast<size_t>(begin + t)];
+        positions[at] = static_cast<int32_t>(begin + t);
+      }
+      lengths[b] = static_cast<int32_t>(std::min(size, begin + chunk_));
+      ends[b] = rows > 0 && begin + rows == size;
+      last[b] = static_cast<int32_t>(std::max<int64_t>(rows - 1, 0));
+    }
+    HEDDLE_RT_RETURN_IF_ERROR(
+        step("prefill", chunk_, tokens, positions, lengths, last));
+    Result<std::vector<int32_t>> ids = next("prefill");
+    if (!ids)
+      return ids.status();
+    for (size_t b = 0; b < batch; ++b)
+      if (ends[b])
+        newest[b] = (*ids)[b];
+  }
+  std::vector<std::vector<int32_t>> result(batch);
+  for (int64_t i = 0; i < count; ++i) {
+    for (size_t b = 0; b < batch; ++b)
+      result[b].push_back(newest[b]);
+    if (onTokens)
+      onTokens(newest);
+    if (i + 1 == count)
+      break;
+    std::vector<int32_t> positions = lengths;
+    for (int32_t &length : lengths)
+      ++length;
+    HEDDLE_RT_RETURN_IF_ERROR(step("decode", 1, newest, positions, lengths,
+                                   std::vector<int32_t>(batch, 0)));
+    Result<std::vector<int32_t>> ids = next("decode");
+    if (!ids)
+      return ids.status();
+    newest = *ids;
+  }
+  return result;
+}
+
+Result<HostTensor> heddle::rt::runForwardProgram(
+    Session &session, const Bundle &bundle,
+    const std::vector<std::vector<int32_t>> &tokens) {
+  Result<nlohmann::json> json = interfaceOf(bundle, "forward");
+  if (!json)
+    return json.status();
+  int64_t batch = 0, sequence = 0, vocabulary = 0;
+  HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "batch", batch));
+  HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "sequence", sequence));
+  HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "vocabulary", vocabulary));
+  HEDDLE_RT_RETURN_IF_ERROR(checkTokens(tokens, batch, vocabulary));
+  std::vector<int32_t> ids(static_cast<size_t>(batch * sequence), 0);
+  std::vector<int32_t> positions(ids.size(), -1), last;
+  for (size_t b = 0; b < tokens.size(); ++b) {
+    if (static_cast<int64_t>(tokens[b].size()) > sequence)
+      return Status(Code::invalid_argument,
+                    "--tokens: expected at most " + std::to_string(sequence) +
+                        " tokens (--seq of the bundle), got " +
+                        std::to_string(tokens[b].size()));
+    for (size_t t = 0; t < tokens[b].size(); ++t) {
+      ids[b * static_cast<size_t>(sequence) + t] = tokens[b][t];
+      positions[b * static_cast<size_t>(sequence) + t] = static_cast<int32_t>(t);
+    }
+    last.push_back(static_cast<int32_t>(tokens[b].size()) - 1);
+  }
+  HEDDLE_RT_RETURN_IF_ERROR(session.setInput(
+      "forward", "tokens", intTensor({batch, sequence}, ids)));
+  HEDDLE_RT_RETURN_IF_ERROR(session.setInput(
+      "forward", "positions", intTensor({batch, sequence}, positions)));
+  for (const auto *program : *bundle.plan().classes()->Get(0)->programs())
+    if (program->name()->str() == "forward")
+      for (const auto *input : *program->inputs())
+        if (input->name()->str() == "last")
+          HEDDLE_RT_RETURN_IF_ERROR(session.setInput(
+              "forward", "last", intTensor({batch, 1}, last)));
+  HEDDLE_RT_RETURN_IF_ERROR(session.run("forward"));
+  for (const auto *program : *bundle.plan().classes()->Get(0)->programs())
+    if (program->name()->str() == "forward" && program->outputs()->size())
+      return session.output("forward",
+                            program->outputs()->Get(0)->name()->str());
+  return Status(Code::data_loss, "bundle: expected an output of 'forward'");
+}

@@ -1,0 +1,59 @@
+//===- Generate.h - Prefill and decode ---------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TOOLS_HEDDLE_RUN_GENERATE_H
+#define HEDDLE_TOOLS_HEDDLE_RUN_GENERATE_H
+
+#include "heddle_rt/session.h"
+
+#include <functional>
+#include <vector>
+
+namespace heddle::rt {
+
+/// Drives the programs `prefill` and `decode` of a generate bundle. Sequences
+/// of a batch may differ in length; each has its own positions. The block table
+/// is the identity: sequence b owns blocks b*M to (b+1)*M - 1.
+class Generator {
+public:
+  static Result<Generator> create(Session &session, const Bundle &bundle);
+
+  int64_t batch() const { return batch_; }
+  int64_t vocabulary() const { return vocabulary_; }
+  /// Tokens that fit one sequence, prompt included.
+  int64_t capacity() const { return capacity_; }
+
+  /// Greedy continuation of every prompt by `count` tokens. `onTokens` sees the
+  /// newest token of every sequence after each step.
+  Result<std::vector<std::vector<int32_t>>>
+  run(const std::vector<std::vector<int32_t>> &prompts, int64_t count,
+      const std::function<void(const std::vector<int32_t> &)> &onTokens);
+
+private:
+  explicit Generator(Session &session) : session_(&session) {}
+
+  Status step(const std::string &program, int64_t rows,
+              const std::vector<int32_t> &tokens,
+              const std::vector<int32_t> &positions,
+              const std::vector<int32_t> &lengths,
+              const std::vector<int32_t> &last);
+  Result<std::vector<int32_t>> next(const std::string &program);
+
+  Session *session_;
+  int64_t batch_ = 1, chunk_ = 1, capacity_ = 0, blocks_ = 0, vocabulary_ = 0;
+};
+
+/// Runs the program `forward` on the tokens (padded with invalid rows) and
+/// returns its output.
+Result<HostTensor>
+runForwardProgram(Session &session, const Bundle &bundle,
+                  const std::vector<std::vector<int32_t>> &tokens);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_TOOLS_HEDDLE_RUN_GENERATE_H

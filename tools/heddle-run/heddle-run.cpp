@@ -1,0 +1,292 @@
+//===- heddle-run.cpp - Runs a bundle ---===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Generate.h"
+#include "heddle_rt/communicator.h"
+#include "heddle_rt/plan_generated.h"
+#include "heddle_rt/session.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <unistd.h>
+
+using namespace heddle::rt;
+
+namespace {
+
+struct Options {
+  std::string bundle, weights, communicator = "inprocess", trace, tokens;
+  int workers = 0;
+  int64_t newTokens = 32, repeat = 3;
+  bool poison = false, stream = false;
+};
+
+int fail(const std::string &message) {
+  std::fprintf(stderr, "heddle-run: error: %s\n", message.c_str());
+  return 1;
+}
+
+/// "1,2,3", "1,2;3,4" for a batch, or a file that holds that.
+Result<std::vector<std::vector<int32_t>>>
+parseTokens(const std::string &argument) {
+  std::string text = argument;
+  std::ifstream file(argument);
+  if (file) {
+    text.assign(std::istreambuf_iterator<char>(file), {});
+    if (text.size() > (64u << 20))
+      return Status(Code::invalid_argument,
+                    "expected at most 64 MiB of token ids in " + argument);
+  }
+  std::vector<std::vector<int32_t>> sequences(1);
+  std::string number;
+  auto flush = [&]() {
+    if (number.empty())
+      return true;
+    char *end = nullptr;
+    long value = std::strtol(number.c_str(), &end, 10);
+    if (*end || value < 0 || value > INT32_MAX)
+      return false;
+    sequences.back().push_back(static_cast<int32_t>(value));
+    number.clear();
+    return true;
+  };
+  for (char c : text) {
+    bool separator = c == ',' || c == ';' || c == ' ' || c == '\n' || c == '\r';
+    if (!separator) {
+      number += c;
+      continue;
+    }
+    if (!flush())
+      return Status(Code::invalid_argument,
+                    "--tokens: expected token ids as in 1,2,3, got '" + number +
+                        "'");
+    if (c == ';')
+      sequences.emplace_back();
+  }
+  if (!flush())
+    return Status(Code::invalid_argument,
+                  "--tokens: expected token ids as in 1,2,3, got '" + number +
+                      "'");
+  return sequences;
+}
+
+void progressBar(int64_t done, int64_t total) {
+  if (!isatty(2))
+    return;
+  const int width = 40;
+  int filled = total ? static_cast<int>(done * width / total) : width;
+  std::string bar(static_cast<size_t>(filled), '#');
+  bar.resize(width, '.');
+  std::fprintf(stderr, "\rloading weights [%s] %3d %%", bar.c_str(),
+               total ? static_cast<int>(done * 100 / total) : 100);
+  if (done >= total)
+    std::fprintf(stderr, "\n");
+}
+
+double seconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void printIds(const std::vector<std::vector<int32_t>> &sequences) {
+  std::string text;
+  for (const auto &sequence : sequences) {
+    if (!text.empty())
+      text += ";";
+    for (size_t i = 0; i < sequence.size(); ++i)
+      text += (i ? "," : "") + std::to_string(sequence[i]);
+  }
+  std::printf("%s\n", text.c_str());
+}
+
+int runGenerate(Session &session, const Bundle &bundle, const Options &options) {
+  Result<std::vector<std::vector<int32_t>>> tokens =
+      parseTokens(options.tokens);
+  if (!tokens)
+    return fail(tokens.status().message());
+  Result<Generator> generator = Generator::create(session, bundle);
+  if (!generator)
+    return fail(generator.status().message());
+  double start = seconds(), first = 0;
+  int64_t produced = 0;
+  auto onTokens = [&](const std::vector<int32_t> &) {
+    if (produced++ == 0)
+      first = seconds();
+  };
+  Result<std::vector<std::vector<int32_t>>> result =
+      generator->run(*tokens, options.newTokens, onTokens);
+  if (!result)
+    return fail(result.status().message());
+  double end = seconds();
+  int64_t prompt = 0;
+  for (auto &sequence : *tokens)
+    prompt = std::max<int64_t>(prompt, static_cast<int64_t>(sequence.size()));
+  std::fprintf(stderr, "prompt of %lld tokens: %.1f tokens/s\n",
+               static_cast<long long>(prompt), prompt / (first - start));
+  if (produced > 1)
+    std::fprintf(stderr, "%lld new tokens: %.1f tokens/s\n",
+                 static_cast<long long>(produced),
+                 static_cast<double>(produced - 1) / (end - first));
+  printIds(*result);
+  return 0;
+}
+
+int runBench(Session &session, const Bundle &bundle, const Options &options) {
+  Result<Generator> generator = Generator::create(session, bundle);
+  if (!generator)
+    return fail(generator.status().message());
+  std::vector<std::vector<int32_t>> prompt(
+      static_cast<size_t>(generator->batch()));
+  int64_t length = std::min<int64_t>(generator->capacity() / 2, 128);
+  for (auto &sequence : prompt)
+    for (int64_t i = 0; i < length; ++i)
+      sequence.push_back(
+          static_cast<int32_t>((i * 7919 + 13) % generator->vocabulary()));
+  int64_t fresh =
+      std::min(options.newTokens, generator->capacity() - length);
+  for (int64_t round = 0; round < options.repeat; ++round) {
+    double start = seconds(), first = 0;
+    int64_t produced = 0;
+    auto onTokens = [&](const std::vector<int32_t> &) {
+      if (produced++ == 0)
+        first = seconds();
+    };
+    Result<std::vector<std::vector<int32_t>>> result =
+        generator->run(prompt, fresh, onTokens);
+    if (!result)
+      return fail(result.status().message());
+    double end = seconds();
+    std::printf("round %lld: prefill %.1f tokens/s, decode %.1f tokens/s\n",
+                static_cast<long long>(round + 1), length / (first - start),
+                static_cast<double>(produced - 1) / (end - first));
+  }
+  return 0;
+}
+
+int runForward(Session &session, const Bundle &bundle, const Options &options,
+               const std::string &output) {
+  Result<std::vector<std::vector<int32_t>>> tokens =
+      parseTokens(options.tokens);
+  if (!tokens)
+    return fail(tokens.status().message());
+  Result<HostTensor> result = runForwardProgram(session, bundle, *tokens);
+  if (!result)
+    return fail(result.status().message());
+  if (output.empty()) {
+    std::string shape;
+    for (int64_t extent : result->shape)
+      shape += (shape.empty() ? "" : "x") + std::to_string(extent);
+    std::printf("%s float32\n", shape.c_str());
+    return 0;
+  }
+  nlohmann::json header;
+  header["output"] = {{"dtype", "F32"},
+                      {"shape", result->shape},
+                      {"data_offsets", {0, result->bytes.size()}}};
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  std::vector<uint8_t> bytes(8);
+  uint64_t length = text.size();
+  std::memcpy(bytes.data(), &length, 8);
+  bytes.insert(bytes.end(), text.begin(), text.end());
+  bytes.insert(bytes.end(), result->bytes.begin(), result->bytes.end());
+  Status written = writeFileAtomically(output, bytes);
+  return written.ok() ? 0 : fail(written.message());
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Options options;
+  std::string output;
+  CLI::App app("Runs a bundle on all its ranks.\n\n"
+               "  heddle-run m.heddle --weights model.gguf generate --tokens "
+               "1,2,3 --max-new-tokens 64\n"
+               "  heddle-run m.heddle --weights random:7 bench",
+               "heddle-run");
+  app.set_version_flag("--version", "0.1.0");
+  app.add_option("BUNDLE", options.bundle, "File made by heddle-compile")
+      ->required();
+  app.add_option("--weights", options.weights,
+                 "Model folder, .safetensors, .gguf, or random:SEED")
+      ->required();
+  app.add_option("--comm", options.communicator, "inprocess")
+      ->check(CLI::IsMember({"inprocess"}))
+      ->capture_default_str();
+  app.add_option("--workers", options.workers,
+                 "Worker threads; 0 = one per processor")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--trace", options.trace,
+                 "Write a trace that Perfetto opens, one row per rank");
+  app.add_flag("--poison", options.poison,
+               "Fill fresh memory with NaNs before anything runs");
+  app.require_subcommand(1);
+  auto *generate = app.add_subcommand(
+      "generate", "Greedy text: ids on the last line of standard output");
+  generate->add_option("--tokens", options.tokens,
+                       "Prompt: ids as in 1,2,3 (1,2;3 for a batch), or a file")
+      ->required();
+  generate->add_option("--max-new-tokens", options.newTokens, "Tokens to add")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  auto *forward = app.add_subcommand("forward", "One pass over given tokens");
+  forward->add_option("--tokens", options.tokens, "Ids, or a file")->required();
+  forward->add_option("--output", output, "Write the result as safetensors");
+  auto *bench = app.add_subcommand("bench", "Tokens per second");
+  bench->add_option("--max-new-tokens", options.newTokens, "Tokens to decode")
+      ->check(CLI::Range(2, 1 << 24))
+      ->capture_default_str();
+  bench->add_option("--repeat", options.repeat, "Rounds")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  for (auto *sub : {generate, forward, bench})
+    sub->fallthrough();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+
+  Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(options.bundle);
+  if (!bundle)
+    return fail(bundle.status().message());
+  Result<std::unique_ptr<WeightSource>> source =
+      WeightSource::open(options.weights);
+  if (!source)
+    return fail(source.status().message());
+  std::unique_ptr<Communicator> communicator =
+      createInProcessCommunicator((*bundle)->worldSize());
+  SessionOptions sessionOptions;
+  sessionOptions.workers = options.workers;
+  sessionOptions.tracePath = options.trace;
+  if (options.poison)
+    sessionOptions.poison = 0x7fc00000u;
+  Result<std::unique_ptr<Session>> session =
+      Session::create(*bundle, *communicator, sessionOptions);
+  if (!session)
+    return fail(session.status().message());
+  Status loaded = (*session)->loadWeights(**source, progressBar);
+  if (!loaded.ok())
+    return fail(loaded.message());
+
+  int status = *generate  ? runGenerate(**session, **bundle, options)
+               : *bench   ? runBench(**session, **bundle, options)
+                          : runForward(**session, **bundle, options, output);
+  if (status == 0 && !options.trace.empty()) {
+    Status traced = (*session)->writeTrace();
+    if (!traced.ok())
+      return fail(traced.message());
+  }
+  return status;
+}
