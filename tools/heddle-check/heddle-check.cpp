@@ -368,6 +368,7 @@ int main(int argc, char **argv) {
   options.sequence = 24;
   options.chunk = 7;
   options.blockSize = 5;
+  options.weights = "f32";
   int status = parseCommandLine(argc, argv, "heddle-check", options);
   return status >= 0 ? status : run(options);
 }

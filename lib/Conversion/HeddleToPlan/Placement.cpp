@@ -136,7 +136,12 @@ LogicalResult Placement::placeOp(Operation *op) {
   if (auto reduce = dyn_cast<comm::AllReduceOp>(op)) {
     Value operand = reduce.getInput();
     Place place = get(operand);
-    if (!storages[place.storage].fixed && lastUse(operand) == begin.lookup(op)) {
+    // In place only if nothing else that lies there (a reshape) lives on.
+    bool dies = llvm::all_of(places, [&](auto &entry) {
+      return entry.second.storage != place.storage ||
+             lastUse(entry.first) <= begin.lookup(op);
+    });
+    if (!storages[place.storage].fixed && dies) {
       storages[place.storage].communication = true;
       places[reduce.getResult()] = place;
       return success();

@@ -28,7 +28,9 @@ mlir::heddle::getAxesSize(MeshOp mesh, ArrayRef<AxisRefAttr> axes,
       size *= full;
       continue;
     }
-    if (full % (axis.getPreSize() * axis.getSubSize()) != 0) {
+    // Compared with the axis first: the product must not overflow.
+    if (axis.getPreSize() > full || axis.getSubSize() > full ||
+        full % (axis.getPreSize() * axis.getSubSize()) != 0) {
       InFlightDiagnostic diag = emitError();
       diag << "expected a sub-axis that divides axis '" << axis.getName()
            << "' of size " << full << ", got (" << axis.getPreSize() << ")"

@@ -80,7 +80,7 @@ void Finalizer::require(OpOperand &operand, ShardingAttr want,
   if (!reshard || reshard->getBlock() != user->getBlock()) {
     OpBuilder builder(user);
     reshard = ReshardOp::create(
-        builder, user->getLoc(),
+        builder, value.getLoc(),
         withSharding(cast<RankedTensorType>(value.getType()), want), value,
         builder.getStringAttr(reason));
     ++reshards;
@@ -279,7 +279,22 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
   }
 
   LogicalResult checkInput(ModuleOp module) {
+    auto isStatic = [](Type type) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      return tensor && tensor.hasStaticShape();
+    };
+    for (auto func : module.getOps<func::FuncOp>())
+      for (Type type : llvm::concat<const Type>(func.getArgumentTypes(),
+                                                func.getResultTypes()))
+        if (!isStatic(type))
+          return func.emitError()
+                 << "expected tensors of static shape, got " << type;
     WalkResult result = module.walk([&](Operation *op) {
+      for (Type type : op->getResultTypes())
+        if (!isStatic(type)) {
+          op->emitOpError("expected tensors of static shape, got ") << type;
+          return WalkResult::interrupt();
+        }
       if (isa<ModuleOp, MeshOp, TableOp, func::FuncOp, func::ReturnOp, RepeatOp,
               YieldOp, FactorRuleOpInterface>(op))
         return WalkResult::advance();

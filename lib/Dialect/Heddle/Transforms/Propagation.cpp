@@ -167,6 +167,16 @@ static bool carriesSharding(FactorKind kind) {
 
 FactorShardings Propagation::project(Operation *op, const FactorRule &rule) {
   FactorShardings result(rule.factors.size());
+  // An axis serves one factor of an op; the first to claim it keeps it.
+  auto taken = [&](DimShardingAttr dim) {
+    for (DimShardingAttr other : result)
+      if (other)
+        for (AxisRefAttr axis : other.getAxes())
+          for (AxisRefAttr mine : dim.getAxes())
+            if (axis.getName() == mine.getName())
+              return true;
+    return false;
+  };
   auto visit = [&](Value value, const TensorFactors &dims) {
     for (auto [i, factors] : llvm::enumerate(dims)) {
       DimShardingAttr dim = get(value, i);
@@ -175,7 +185,7 @@ FactorShardings Propagation::project(Operation *op, const FactorRule &rule) {
       int f = factors[0];
       int64_t minor = minorSize(rule, factors);
       if (result[f] || dim.getUnit() % minor != 0 ||
-          !carriesSharding(rule.factors[f].kind))
+          !carriesSharding(rule.factors[f].kind) || taken(dim))
         continue;
       result[f] = dim.withUnit(dim.getUnit() / minor);
     }

@@ -89,8 +89,15 @@ struct VerifyLocal : heddle::impl::VerifyLocalPassBase<VerifyLocal> {
           ok = false;
         }
       });
-      auto mesh = module.lookupSymbol<MeshOp>(
-          func->getAttrOfType<FlatSymbolRefAttr>(HeddleDialect::kMeshAttr));
+      auto symbol =
+          func->getAttrOfType<FlatSymbolRefAttr>(HeddleDialect::kMeshAttr);
+      auto mesh = symbol ? module.lookupSymbol<MeshOp>(symbol) : MeshOp();
+      if (!mesh) {
+        func.emitError() << "illegal after partition: expected attribute '"
+                         << HeddleDialect::kMeshAttr << "'";
+        ok = false;
+        continue;
+      }
       func.walk([&](Operation *op) {
         if (isa<ReshardOp>(op)) {
           op->emitError() << "illegal after partition: a reshard is left";

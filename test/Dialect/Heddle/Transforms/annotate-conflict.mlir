@@ -1,5 +1,4 @@
 // RUN: heddle-opt %s --heddle-annotate --heddle-verify-global | FileCheck %s
-// XFAIL: *
 
 heddle.mesh @m ["tp" = 2]
 

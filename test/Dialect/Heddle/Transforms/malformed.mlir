@@ -3,10 +3,9 @@
 // RUN: not heddle-opt %t/scalar.mlir --heddle-annotate 2>&1 | FileCheck %t/scalar.mlir
 // RUN: not heddle-opt %t/dynamic.mlir --heddle-annotate 2>&1 | FileCheck %t/dynamic.mlir
 // RUN: not heddle-opt %t/sub-axis.mlir --heddle-verify-global 2>&1 | FileCheck %t/sub-axis.mlir
-// XFAIL: *
 
-// Programs that no phase accepts. Each must be refused with a message; the
-// passes crash on the first two and the last, and let the third one through.
+// Programs that no phase accepts. Each must be refused with a message, never by
+// a crash and never silently.
 
 //--- no-mesh.mlir
 // A local function that names no mesh cannot be checked.
