@@ -83,8 +83,7 @@ mlir::heddle::makeBundle(ModuleOp module, const CompileOptions &options,
       serializePlan(module, *target, interface);
   if (failed(plan))
     return failure();
-  FailureOr<OwningOpRef<ModuleOp>> kernels =
-      cpu::emitKernels(module, *target);
+  FailureOr<OwningOpRef<ModuleOp>> kernels = cpu::emitKernels(module, *target);
   if (failed(kernels))
     return failure();
   FailureOr<std::vector<char>> object = cpu::compileKernels(**kernels, *target);

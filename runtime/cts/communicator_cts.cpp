@@ -29,6 +29,11 @@ std::vector<CommunicatorCase> communicatorCases(CommunicatorFactory factory) {
   return cases;
 }
 
+void PrintTo(const CommunicatorCase &params, std::ostream *out) {
+  *out << params.factory.name << ", " << params.workers << " workers, seed "
+       << params.seed;
+}
+
 std::string caseName(const ::testing::TestParamInfo<CommunicatorCase> &info) {
   return concat(info.param.factory.name, "_", info.param.workers, "_workers",
                 info.param.seed ? "_random" : "");
@@ -42,8 +47,7 @@ constexpr std::chrono::seconds kPatience{10};
 class World {
 public:
   World(const CommunicatorCase &params, int64_t size)
-      : comm_(params.factory.create(size)),
-        pool_(params.workers, params.seed) {
+      : comm_(params.factory.create(size)), pool_(params.workers, params.seed) {
     comm_->attach(pool_);
   }
 
@@ -53,8 +57,7 @@ public:
 
   /// Starts call(rank) of every local rank that it gives one for and waits for
   /// all; the statuses by rank.
-  template <typename MakeCall>
-  std::vector<Status> start(MakeCall makeCall) {
+  template <typename MakeCall> std::vector<Status> start(MakeCall makeCall) {
     struct Shared {
       std::mutex mutex;
       std::condition_variable changed;
@@ -166,8 +169,7 @@ std::vector<uint8_t> fill(Format format, int64_t rank, int64_t elements) {
 }
 
 /// The definition, element by element: widen, fold in ascending order, narrow.
-template <typename T>
-T fold(ReduceOp op, T acc, T x) {
+template <typename T> T fold(ReduceOp op, T acc, T x) {
   switch (op) {
   case ReduceOp::sum:
     return static_cast<T>(acc + x);
@@ -179,9 +181,11 @@ T fold(ReduceOp op, T acc, T x) {
   return acc;
 }
 
-std::vector<uint8_t> expectedReduction(
-    Format format, ReduceOp op, const std::vector<std::vector<uint8_t>> &sources,
-    const std::vector<int32_t> &group, int64_t first, int64_t count) {
+std::vector<uint8_t>
+expectedReduction(Format format, ReduceOp op,
+                  const std::vector<std::vector<uint8_t>> &sources,
+                  const std::vector<int32_t> &group, int64_t first,
+                  int64_t count) {
   std::vector<uint8_t> out(static_cast<size_t>(format.bytes * count));
   for (int64_t i = 0; i < count; ++i) {
     auto source = [&](size_t member) {
@@ -256,10 +260,10 @@ TEST_P(CommunicatorCts, AllReduce) {
     std::vector<int32_t> group = everyone(size);
     for (Format format : kReducible)
       for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min})
-        for (int64_t n : {int64_t{0}, int64_t{1}, int64_t{1025}, int64_t{5000},
-                          format.dtype == DType::f32 && op == ReduceOp::sum
-                              ? kLong
-                              : int64_t{3}})
+        for (int64_t n :
+             {int64_t{0}, int64_t{1}, int64_t{1025}, int64_t{5000},
+              format.dtype == DType::f32 && op == ReduceOp::sum ? kLong
+                                                                : int64_t{3}})
           for (bool inPlace : {false, true}) {
             Buffers in, out;
             for (int64_t rank = 0; rank < size; ++rank) {
@@ -270,9 +274,9 @@ TEST_P(CommunicatorCts, AllReduce) {
                 expectedReduction(format, op, in, group, 0, n);
             world.startOk([&](int32_t rank) -> std::optional<CollectiveCall> {
               size_t r = static_cast<size_t>(rank);
-              CollectiveCall call = callOf(
-                  CollectiveOp::allReduce, group, rank, format, n,
-                  in[r].data(), inPlace ? in[r].data() : out[r].data());
+              CollectiveCall call =
+                  callOf(CollectiveOp::allReduce, group, rank, format, n,
+                         in[r].data(), inPlace ? in[r].data() : out[r].data());
               call.reduction = op;
               return call;
             });
@@ -300,8 +304,8 @@ TEST_P(CommunicatorCts, ReduceScatter) {
           Buffers in, out;
           for (int64_t rank = 0; rank < size; ++rank) {
             in.push_back(fill(format, rank, n * size));
-            out.push_back(
-                std::vector<uint8_t>(static_cast<size_t>(n * format.bytes) + 1));
+            out.push_back(std::vector<uint8_t>(
+                static_cast<size_t>(n * format.bytes) + 1));
           }
           Buffers original = in;
           auto target = [&](int32_t rank) {
@@ -336,7 +340,8 @@ TEST_P(CommunicatorCts, AllGather) {
           in.push_back(fill(format, rank, n));
           expected.insert(expected.end(), in.back().begin(),
                           in.back().begin() + n * 4);
-          out.push_back(std::vector<uint8_t>(static_cast<size_t>(n * 4 * size)));
+          out.push_back(
+              std::vector<uint8_t>(static_cast<size_t>(n * 4 * size)));
           if (inPlace && n > 0)
             std::memcpy(out.back().data() + rank * n * 4, in.back().data(),
                         static_cast<size_t>(n * 4));
@@ -722,7 +727,8 @@ TEST_P(CommunicatorCts, AbortEndsPendingAndLaterCalls) {
     });
     for (int32_t rank : world.ranks())
       EXPECT_EQ(statuses[static_cast<size_t>(rank)].code(), Code::aborted);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+    EXPECT_LT(std::chrono::steady_clock::now() - start,
+              std::chrono::seconds(5));
   }
 }
 
@@ -750,9 +756,9 @@ TEST_P(CommunicatorCts, RefusesWrongCalls) {
       EXPECT_NE(status.message().find(reason), std::string::npos)
           << status.message();
     };
-    CollectiveCall call = callOf(CollectiveOp::allReduce, group, 0,
-                                 {DType::f32, 4}, 4, buffer.data(),
-                                 buffer.data() + 1024);
+    CollectiveCall call =
+        callOf(CollectiveOp::allReduce, group, 0, {DType::f32, 4}, 4,
+               buffer.data(), buffer.data() + 1024);
     CollectiveCall wrong = call;
     wrong.group = &without;
     refuses(wrong, "expected a group that the rank is a member of");

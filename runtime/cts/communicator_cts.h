@@ -43,10 +43,12 @@ struct CommunicatorCase {
   uint64_t seed;
 };
 
+/// What messages of failed tests show.
+void PrintTo(const CommunicatorCase &params, std::ostream *out);
+
 /// `factory` with 1, 2 and 5 workers, in order and at random.
 std::vector<CommunicatorCase> communicatorCases(CommunicatorFactory factory);
-std::string
-caseName(const ::testing::TestParamInfo<CommunicatorCase> &info);
+std::string caseName(const ::testing::TestParamInfo<CommunicatorCase> &info);
 
 class CommunicatorCts : public ::testing::TestWithParam<CommunicatorCase> {};
 

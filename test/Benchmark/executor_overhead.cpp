@@ -39,10 +39,10 @@ void measure(benchmark::State &state, Builder &builder, int64_t count,
       return;
     }
   }
-  state.counters["per_instruction"] = benchmark::Counter(
-      static_cast<double>(turns * count),
-      benchmark::Counter::kIsIterationInvariantRate |
-          benchmark::Counter::kInvert);
+  state.counters["per_instruction"] =
+      benchmark::Counter(static_cast<double>(turns * count),
+                         benchmark::Counter::kIsIterationInvariantRate |
+                             benchmark::Counter::kInvert);
 }
 
 void beginTurns(Builder &b, int64_t turns = kTurns) {

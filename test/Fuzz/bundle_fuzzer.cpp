@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     (void)Bundle::parse(std::move(rest));
     return 0;
   }
-  (void)verifyPlan(std::string_view(
-      reinterpret_cast<const char *>(rest.data()), rest.size()));
+  (void)verifyPlan(std::string_view(reinterpret_cast<const char *>(rest.data()),
+                                    rest.size()));
   return 0;
 }

@@ -45,11 +45,11 @@ Builder sample() {
   b.output("out", at(y, 0, 1024), fb::DType_f32,
            {whole(8), cut(9, 2, 2, {1}, map)});
   int32_t i = b.beginFor(zero, n, 8);
-  fb::InstrT &launch = b.launch(
-      kAdd,
-      operands(at(x, 0, 256, {fb::Term(256, 0, i)}), at(x, 2048, 256),
-               at(y, 0, 256, {fb::Term(256, 4, i)})),
-      {n, c}, 3);
+  fb::InstrT &launch =
+      b.launch(kAdd,
+               operands(at(x, 0, 256, {fb::Term(256, 0, i)}), at(x, 2048, 256),
+                        at(y, 0, 256, {fb::Term(256, 4, i)})),
+               {n, c}, 3);
   launch.op = b.string("heddle.add");
   launch.location = b.string("model.mlir:7:5");
   b.collective(fb::CollectiveKind_all_reduce, at(y, 0, 256), at(y, 0, 256), n,
@@ -143,7 +143,8 @@ TEST(Bundle, RefusesDamagedContainers) {
   EXPECT_EQ(damaged(0, {'X'}),
             "bundle: expected a Heddle bundle (magic HEDDLEB1)");
   EXPECT_EQ(damaged(8, {9}), "bundle: expected version 1, got 9");
-  EXPECT_EQ(damaged(12, {200}), "bundle: expected at most 72 sections, got 200");
+  EXPECT_EQ(damaged(12, {200}),
+            "bundle: expected at most 72 sections, got 200");
   EXPECT_EQ(damaged(16, {'!'}), "bundle: section 0 has no valid name");
   EXPECT_EQ(damaged(16, std::vector<uint8_t>(32, 'a')),
             "bundle: section 0 has no valid name");
@@ -157,8 +158,7 @@ TEST(Bundle, RefusesDamagedContainers) {
             std::string::npos);
   std::vector<uint8_t> cut(good.begin(), good.end() - 1);
   EXPECT_NE(refusal(cut).find("ends at"), std::string::npos);
-  EXPECT_EQ(refusal(serializeBundle({})),
-            "bundle: expected a section 'plan'");
+  EXPECT_EQ(refusal(serializeBundle({})), "bundle: expected a section 'plan'");
   std::string junk(1000, '\x7f');
   EXPECT_EQ(refusal(serializeBundle({{"plan", junk}})),
             "bundle: the plan is not a valid FlatBuffer of the plan schema");
@@ -200,7 +200,8 @@ TEST(Bundle, RefusesPlansThatCannotRun) {
     return [body](Builder &b) mutable { b.emit(body); };
   };
   const Case cases[] = {
-      {"expected plan version 1, got 2", [](Builder &b) { b.plan.version = 2; }},
+      {"expected plan version 1, got 2",
+       [](Builder &b) { b.plan.version = 2; }},
       {"mesh axis 'tp': expected a size",
        [](Builder &b) { b.plan.axes[1]->size = 0; }},
       {"a mesh of at most 1048576 ranks",
@@ -316,9 +317,7 @@ TEST(Bundle, RefusesPlansThatCannotRun) {
       {"expected the source to be aligned to 4 bytes",
        [&](Builder &b) { reduce(b).source->base = 2; }},
       {"expected a source of at least 768 bytes, got 256",
-       [&](Builder &b) {
-         reduce(b).kind = fb::CollectiveKind_reduce_scatter;
-       }},
+       [&](Builder &b) { reduce(b).kind = fb::CollectiveKind_reduce_scatter; }},
       {"expected a root of 0 to 2, got 3",
        [&](Builder &b) {
          reduce(b).kind = fb::CollectiveKind_broadcast;
@@ -340,8 +339,7 @@ TEST(Bundle, RefusesPlansThatCannotRun) {
          return record;
        }())},
       {"expected at least one block", emit(fb::CaseT())},
-      {"expected a mesh axis of 0 to 1, got 2",
-       [](Builder &b) { b.coord(2); }},
+      {"expected a mesh axis of 0 to 1, got 2", [](Builder &b) { b.coord(2); }},
       {"expected a table of 0 to 1, got 2",
        [](Builder &b) { b.set(0, fb::ScalarOp_table, 0, 0, -1, 2); }},
       {"expected the third argument to be a scalar",
@@ -406,13 +404,15 @@ TEST(Bundle, AddressRanges) {
       {"clamped", true,
        [&](Builder &b, int32_t r) {
          int32_t p = b.param("p", -100, 100, 0);
-         use(b, r, b.arith(fb::ScalarOp_max, b.constant(0),
-                           b.arith(fb::ScalarOp_min, p, b.constant(9))));
+         use(b, r,
+             b.arith(fb::ScalarOp_max, b.constant(0),
+                     b.arith(fb::ScalarOp_min, p, b.constant(9))));
        }},
       {"quotient", true,
        [&](Builder &b, int32_t r) {
-         use(b, r, b.arith(fb::ScalarOp_floordiv, b.param("p", 0, 99, 0),
-                           b.constant(10)));
+         use(b, r,
+             b.arith(fb::ScalarOp_floordiv, b.param("p", 0, 99, 0),
+                     b.constant(10)));
        }},
       {"product that wraps around", false,
        [&](Builder &b, int32_t r) {
@@ -524,6 +524,55 @@ TEST(Bundle, AddressRanges) {
          b.end();
          use(b, r, n);
        }},
+      {"case, the largest first", false,
+       [&](Builder &b, int32_t r) {
+         int32_t n = b.scalar();
+         b.beginCase(b.param("p", 0, 9, 0));
+         b.beginBlock();
+         b.set(n, fb::ScalarOp_constant, -1, -1, -1, 10);
+         b.beginBlock();
+         b.set(n, fb::ScalarOp_constant, -1, -1, -1, 9);
+         b.end();
+         use(b, r, n);
+       }},
+      {"branch that would correct the value", false,
+       [&](Builder &b, int32_t r) {
+         int32_t n = b.constant(10);
+         b.beginIf(b.param("p", 0, 1, 0));
+         b.set(n, fb::ScalarOp_constant, -1, -1, -1, 3);
+         b.end();
+         use(b, r, n);
+       }},
+      {"product of mixed signs", false,
+       [&](Builder &b, int32_t r) {
+         use(b, r, b.arith(fb::ScalarOp_mul, b.param("p", 0, 3, 0),
+                           b.param("q", -1, 0, 0)));
+       }},
+      {"slow counter of a long while", false,
+       [&](Builder &b, int32_t r) {
+         int32_t n = b.scalar(), one = b.constant(1), hundred = b.constant(100);
+         b.beginWhile(one, 5000);
+         use(b, r, b.arith(fb::ScalarOp_floordiv, n, hundred));
+         b.set(n, fb::ScalarOp_add, n, one);
+         b.end();
+       }},
+      {"slow counter of a short while", true,
+       [&](Builder &b, int32_t r) {
+         int32_t n = b.scalar(), one = b.constant(1), hundred = b.constant(100);
+         b.beginWhile(one, 50);
+         use(b, r, b.arith(fb::ScalarOp_floordiv, n, hundred));
+         b.set(n, fb::ScalarOp_add, n, one);
+         b.end();
+       }},
+      {"slow countdown of a long while", false,
+       [&](Builder &b, int32_t r) {
+         int32_t n = b.constant(150), one = b.constant(1),
+                 hundred = b.constant(100);
+         b.beginWhile(one, 5000);
+         use(b, r, b.arith(fb::ScalarOp_floordiv, n, hundred));
+         b.set(n, fb::ScalarOp_sub, n, one);
+         b.end();
+       }},
       {"scalar from the arena", false,
        [&](Builder &b, int32_t r) {
          fb::SyncScalarT sync;
@@ -563,9 +612,9 @@ TEST(Bundle, SharedBlocksDoNotExplode) {
   std::vector<flatbuffers::Offset<fb::RankClass>> classes = {
       fb::CreateRankClassDirect(builder, "all", nullptr, nullptr, &programs)};
   std::vector<int32_t> ranks = {0};
-  fb::FinishPlanBuffer(builder,
-                       fb::CreatePlanDirect(builder, kPlanVersion, nullptr,
-                                            &ranks, &classes));
+  fb::FinishPlanBuffer(
+      builder,
+      fb::CreatePlanDirect(builder, kPlanVersion, nullptr, &ranks, &classes));
   std::string_view plan(
       reinterpret_cast<const char *>(builder.GetBufferPointer()),
       builder.GetSize());

@@ -388,12 +388,12 @@ TEST(Executor, SyncAndPutScalars) {
     fb::DType dtype;
     int64_t bytes, put, expected;
   };
-  for (Case c : {Case{fb::DType_i8, 1, 200, -56}, Case{fb::DType_u8, 1, 200, 200},
-                 Case{fb::DType_boolean, 1, 5, 1},
-                 Case{fb::DType_i16, 2, -3, -3},
-                 Case{fb::DType_i32, 4, -70000, -70000},
-                 Case{fb::DType_i64, 8, int64_t{1} << 40, int64_t{1} << 40},
-                 Case{fb::DType_f32, 4, 12, 12}}) {
+  for (Case c :
+       {Case{fb::DType_i8, 1, 200, -56}, Case{fb::DType_u8, 1, 200, 200},
+        Case{fb::DType_boolean, 1, 5, 1}, Case{fb::DType_i16, 2, -3, -3},
+        Case{fb::DType_i32, 4, -70000, -70000},
+        Case{fb::DType_i64, 8, int64_t{1} << 40, int64_t{1} << 40},
+        Case{fb::DType_f32, 4, 12, 12}}) {
     Builder b;
     Probe probe(b, 1);
     int32_t region = b.region(16), value = b.constant(c.put);
@@ -524,8 +524,8 @@ std::shared_ptr<const Bundle> mixedProgram(int32_t ranks) {
   b.launch(kAdd, operands(at(z, 0, bytes), at(x, 0, bytes), at(x, 0, bytes)),
            {all}, 5);
   b.end();
-  b.collective(fb::CollectiveKind_all_reduce, at(y, 0, bytes),
-               at(x, 0, bytes), all, kN * kN, {0}, 3);
+  b.collective(fb::CollectiveKind_all_reduce, at(y, 0, bytes), at(x, 0, bytes),
+               all, kN * kN, {0}, 3);
   return b.bundle();
 }
 
@@ -585,8 +585,7 @@ TEST(Executor, SendAndReceive) {
   int32_t next =
       b.arith(fb::ScalarOp_mod, b.arith(fb::ScalarOp_add, c, one), three);
   int32_t previous = b.arith(
-      fb::ScalarOp_mod,
-      b.arith(fb::ScalarOp_add, c, b.constant(2)), three);
+      fb::ScalarOp_mod, b.arith(fb::ScalarOp_add, c, b.constant(2)), three);
   int32_t isFirst = b.arith(fb::ScalarOp_eq, c, b.constant(0));
   fb::PutScalarT put;
   put.src = b.arith(fb::ScalarOp_add, c, b.constant(10));

@@ -12,9 +12,8 @@ namespace heddle::rt::cts {
 
 INSTANTIATE_TEST_SUITE_P(
     InProcess, CommunicatorCts,
-    ::testing::ValuesIn(communicatorCases({"inprocess",
-                                           {1, 2, 3, 4, 6},
-                                           createInProcessCommunicator})),
+    ::testing::ValuesIn(communicatorCases(
+        {"inprocess", {1, 2, 3, 4, 6}, createInProcessCommunicator})),
     caseName);
 
 } // namespace heddle::rt::cts

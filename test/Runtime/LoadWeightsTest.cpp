@@ -46,8 +46,8 @@ public:
     std::vector<float> values(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i)
       values[static_cast<size_t>(i)] = first + static_cast<float>(i);
-    std::vector<uint8_t> bytes(static_cast<size_t>(
-        count / blockElements(dtype) * blockBytes(dtype)));
+    std::vector<uint8_t> bytes(
+        static_cast<size_t>(count / blockElements(dtype) * blockBytes(dtype)));
     encodeFromFloat(dtype, values.data(), count, bytes.data());
     add(name, dtype, std::move(shape), std::move(bytes));
   }
@@ -160,8 +160,7 @@ TEST(LoadWeights, Maps) {
   plan.b.table(2, 2, {2, 0, -1, 1});
   FakeSource source("safetensors");
   source.addCounting("w", DType::f32, {3, 2});
-  EXPECT_EQ(loaded(plan, source),
-            (std::vector<float>{4, 5, 0, 1, 0, 0, 2, 3}));
+  EXPECT_EQ(loaded(plan, source), (std::vector<float>{4, 5, 0, 1, 0, 0, 2, 3}));
 }
 
 // Layers of a stack, by number, for replicas on another axis too.
@@ -298,8 +297,7 @@ TEST(LoadWeights, ReportsAllProblemsTogether) {
 }
 
 TEST(LoadWeights, RefusesToCutBlocks) {
-  RecipePlan plan({{"tp", 2}}, DType::q8_0,
-                  {whole(2), cut(96, 16, 4, {0}, 0)});
+  RecipePlan plan({{"tp", 2}}, DType::q8_0, {whole(2), cut(96, 16, 4, {0}, 0)});
   plan.b.table(2, 4, {2, 1, 0, 3, 4, 5, -1, -1});
   FakeSource source("safetensors");
   source.addCounting("w", DType::f32, {2, 96});
@@ -336,7 +334,7 @@ TEST(Half, RoundTripsAndRounds) {
     EXPECT_EQ(toF16(std::nextafter(middle, -1.0f)), half);
   }
   EXPECT_EQ(toF16(65519.0f), 0x7bff);
-  EXPECT_EQ(toF16(65520.0f), 0x7c00); // infinity
+  EXPECT_EQ(toF16(65520.0f), 0x7c00);     // infinity
   EXPECT_EQ(toBf16(1.00390625f), 0x3f80); // 1 + 2^-8: tie to even
   EXPECT_EQ(toBf16(1.01171875f), 0x3f82); // 1 + 3 * 2^-8: tie to even
 }

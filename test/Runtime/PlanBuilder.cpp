@@ -188,8 +188,8 @@ void Builder::end() {
   open_.pop_back();
 }
 
-static std::unique_ptr<fb::IOT> makeIO(const std::string &name,
-                                       Operand operand, fb::DType dtype,
+static std::unique_ptr<fb::IOT> makeIO(const std::string &name, Operand operand,
+                                       fb::DType dtype,
                                        std::vector<fb::DimShardT> dims) {
   auto io = std::make_unique<fb::IOT>();
   io->name = name;
@@ -216,10 +216,9 @@ std::vector<uint8_t> Builder::pack(bool kernels) {
   flatbuffers::FlatBufferBuilder builder;
   fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &plan));
   std::vector<BundleSection> sections;
-  sections.push_back(
-      {"plan", std::string_view(
-                   reinterpret_cast<const char *>(builder.GetBufferPointer()),
-                   builder.GetSize())});
+  sections.push_back({"plan", std::string_view(reinterpret_cast<const char *>(
+                                                   builder.GetBufferPointer()),
+                                               builder.GetSize())});
   std::string library = kernels ? testKernels() : std::string();
   if (kernels)
     sections.push_back({"kernels/x86_64", library});
@@ -280,7 +279,8 @@ std::string testKernels() {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-TestSession::TestSession(std::shared_ptr<const Bundle> bundle, SessionOptions options) {
+TestSession::TestSession(std::shared_ptr<const Bundle> bundle,
+                         SessionOptions options) {
   if (!bundle)
     return;
   comm = createInProcessCommunicator(bundle->worldSize());

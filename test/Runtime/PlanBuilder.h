@@ -120,7 +120,8 @@ struct TestSession {
   std::unique_ptr<Communicator> comm;
   std::unique_ptr<Session> session;
 
-  TestSession(std::shared_ptr<const Bundle> bundle, SessionOptions options = {});
+  TestSession(std::shared_ptr<const Bundle> bundle,
+              SessionOptions options = {});
   Session *operator->() { return session.get(); }
 };
 

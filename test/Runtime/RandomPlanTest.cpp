@@ -67,8 +67,8 @@ private:
     fb::ScalarOp op = ops[pick(0, 11)];
     // Some registers are overwritten, which loops then carry.
     int32_t dst = pick(0, 2) == 0 && values_.size() > 4
-                      ? values_[static_cast<size_t>(pick(
-                            4, static_cast<int64_t>(values_.size()) - 1))]
+                      ? values_[static_cast<size_t>(
+                            pick(4, static_cast<int64_t>(values_.size()) - 1))]
                       : b_.scalar();
     int32_t a = any(), c = any();
     int32_t d = op == fb::ScalarOp_mod || op == fb::ScalarOp_floordiv ||
@@ -83,8 +83,8 @@ private:
     fb::FillT fill;
     std::vector<fb::Term> terms;
     for (int64_t i = pick(0, 2); i > 0; --i)
-      terms.push_back(fb::Term(4 * pick(-2, 8), pick(0, 1) ? pick(1, 8) : 0,
-                               any()));
+      terms.push_back(
+          fb::Term(4 * pick(-2, 8), pick(0, 1) ? pick(1, 8) : 0, any()));
     fill.destination = at(target_, 4 * pick(0, 20), 4 * pick(0, 10), terms);
     fill.pattern = 0xffffffffu;
     b_.emit(std::move(fill));

@@ -103,8 +103,8 @@ TEST(Session, RanksHoldTheirUnits) {
   ASSERT_TRUE(run->setInput("main", "x", floats({13}, iota(13))).ok());
   ASSERT_TRUE(run->run("main").ok());
   EXPECT_EQ(asFloats(*run->output("main", "rows")),
-            (std::vector<float>{13, 0, 0, 1, 2, 3,   //
-                                4, 5, 6, 0, 0, 0,    //
+            (std::vector<float>{13, 0, 0, 1, 2, 3, //
+                                4, 5, 6, 0, 0, 0,  //
                                 7, 8, 9, 10, 11, 12}));
 }
 
@@ -155,10 +155,8 @@ TEST(Session, NamesWhatIsWrong) {
     EXPECT_EQ(status.message(), message);
   };
   expect(run->run("other"), "rank 0 has no program 'other'");
-  expect(run->setParam("other", "n", 1),
-         "the bundle has no program 'other'");
-  expect(run->setParam("main", "m", 1),
-         "program 'main' has no parameter 'm'");
+  expect(run->setParam("other", "n", 1), "the bundle has no program 'other'");
+  expect(run->setParam("main", "m", 1), "program 'main' has no parameter 'm'");
   expect(run->setParam("main", "n", 5),
          "parameter 'n' of program 'main': expected 1 to 4, got 5");
   expect(run->setInput("main", "z", floats({1}, {1})),
@@ -182,8 +180,7 @@ TEST(Session, NamesWhatIsWrong) {
   expect(run->state("z").status(), "the bundle has no state 'z'");
 
   std::unique_ptr<Communicator> small = createInProcessCommunicator(2);
-  Status status =
-      Session::create(plan.b.bundle(), *small, {}).status();
+  Status status = Session::create(plan.b.bundle(), *small, {}).status();
   EXPECT_EQ(status.code(), Code::incompatible);
   expect(status, "the bundle is for 6 ranks, the inprocess communicator "
                  "connects 2");
@@ -253,8 +250,8 @@ TEST(Session, Trace) {
   fb::MarkT mark;
   mark.name = "begin \"quoted\"";
   b.emit(std::move(mark));
-  fb::InstrT &launch =
-      b.launch(kAdd, operands(at(x, 0, 16), at(x, 0, 16), at(x, 0, 16)), {n}, 2);
+  fb::InstrT &launch = b.launch(
+      kAdd, operands(at(x, 0, 16), at(x, 0, 16), at(x, 0, 16)), {n}, 2);
   launch.op = b.string("heddle.add");
   launch.location = b.string("m.mlir:1:1");
   b.collective(fb::CollectiveKind_all_reduce, at(x, 0, 16), at(x, 0, 16), n, 4,

@@ -59,8 +59,7 @@ int heddle_test_c_client(const void *bytes, size_t length, int64_t n,
   heddle_bundle_free(bundle); // the session keeps it
   bundle = NULL;
   TRY(heddle_weights_open("random:1", &weights));
-  TRY(heddle_session_load_weights(session, weights, count_calls,
-                                  out_progress));
+  TRY(heddle_session_load_weights(session, weights, count_calls, out_progress));
   TRY(heddle_session_reset_states(session));
   TRY(heddle_session_set_param(session, "main", "n", n));
   TRY(heddle_session_set_input(session, "main", "x", 0, shape, 1, x,

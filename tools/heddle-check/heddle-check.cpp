@@ -188,8 +188,8 @@ Checker::reference(const Call &call, const ref::ProgramInputs &inputs) {
   if (failed(results))
     return failure();
   for (unsigned i = 0; i < func.getNumResults(); ++i) {
-    auto binding = func.getResultAttrOfType<BindingAttr>(
-        i, HeddleDialect::kBindingAttr);
+    auto binding =
+        func.getResultAttrOfType<BindingAttr>(i, HeddleDialect::kBindingAttr);
     if (binding.getKind() == BindingKind::State)
       states[binding.getName().str()] = (*results)[i];
   }
@@ -298,8 +298,8 @@ int Checker::atPlan(const llvm::json::Object &report) {
     if (failed(inputs))
       return 1;
     for (auto &[name, tensor] : *inputs)
-      if (rt::Status s = (*session)->setInput(call.program, name,
-                                              toHost(tensor, true));
+      if (rt::Status s =
+              (*session)->setInput(call.program, name, toHost(tensor, true));
           !s.ok())
         return refuse(s);
     if (rt::Status s = (*session)->run(call.program); !s.ok())
@@ -309,8 +309,8 @@ int Checker::atPlan(const llvm::json::Object &report) {
       return 1;
     ++runs;
     for (unsigned i = 0; i < func.getNumResults(); ++i) {
-      auto binding = func.getResultAttrOfType<BindingAttr>(
-          i, HeddleDialect::kBindingAttr);
+      auto binding =
+          func.getResultAttrOfType<BindingAttr>(i, HeddleDialect::kBindingAttr);
       std::string name = binding.getName().str();
       auto got = binding.getKind() == BindingKind::State
                      ? (*session)->state(name)

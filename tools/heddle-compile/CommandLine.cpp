@@ -156,7 +156,8 @@ int parseCommandLine(int argc, char **argv, const char *tool,
   if (!budget.empty()) {
     std::string problem = parseBytes(budget, options.memoryBudget);
     if (!problem.empty())
-      problems += (problems.empty() ? "" : "\n") + ("--memory-budget: " + problem);
+      problems +=
+          (problems.empty() ? "" : "\n") + ("--memory-budget: " + problem);
   }
   if (!problems.empty()) {
     std::cerr << tool << ": error: " << problems << "\n";

@@ -1,4 +1,5 @@
-//===- heddle-compile.cpp - Ahead-of-time compiler of model descriptions ---===//
+//===- heddle-compile.cpp - Ahead-of-time compiler of model descriptions
+//---===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -79,14 +80,12 @@ static int run(const CommandLine &cl) {
   if (!cl.output.empty()) {
     std::string provenance;
     llvm::raw_string_ostream stream(provenance);
-    stream << llvm::json::Value(llvm::json::Object{
-        {"heddle", "0.1.0"},
-        {"strategy", cl.strategy},
-        {"weights", cl.weights},
-        {"cpu", cl.cpu}});
-    FailureOr<std::vector<uint8_t>> bytes =
-        makeBundle(*module, options, *report, interfaceJson(config, cl),
-                   provenance);
+    stream << llvm::json::Value(llvm::json::Object{{"heddle", "0.1.0"},
+                                                   {"strategy", cl.strategy},
+                                                   {"weights", cl.weights},
+                                                   {"cpu", cl.cpu}});
+    FailureOr<std::vector<uint8_t>> bytes = makeBundle(
+        *module, options, *report, interfaceJson(config, cl), provenance);
     if (failed(bytes))
       return 1;
     ::heddle::rt::Status written =

@@ -82,8 +82,7 @@ Result<Generator> Generator::create(Session &session, const Bundle &bundle) {
   Generator generator(session);
   HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "batch", generator.batch_));
   HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "chunk", generator.chunk_));
-  HEDDLE_RT_RETURN_IF_ERROR(
-      readNumber(*json, "sequence", generator.capacity_));
+  HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "sequence", generator.capacity_));
   HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "blocks", generator.blocks_));
   HEDDLE_RT_RETURN_IF_ERROR(
       readNumber(*json, "vocabulary", generator.vocabulary_));
@@ -98,8 +97,8 @@ Status Generator::step(const std::string &program, int64_t rows,
   std::vector<int32_t> blocks(static_cast<size_t>(batch_ * blocks_));
   for (size_t i = 0; i < blocks.size(); ++i)
     blocks[i] = static_cast<int32_t>(i);
-  HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(
-      program, "tokens", intTensor({batch_, rows}, tokens)));
+  HEDDLE_RT_RETURN_IF_ERROR(
+      session_->setInput(program, "tokens", intTensor({batch_, rows}, tokens)));
   HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(
       program, "positions", intTensor({batch_, rows}, positions)));
   HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(
@@ -122,19 +121,19 @@ Result<std::vector<int32_t>> Generator::next(const std::string &program) {
   return tokens;
 }
 
-Result<std::vector<std::vector<int32_t>>>
-Generator::run(const std::vector<std::vector<int32_t>> &prompts, int64_t count,
-               const std::function<void(const std::vector<int32_t> &)> &onTokens) {
+Result<std::vector<std::vector<int32_t>>> Generator::run(
+    const std::vector<std::vector<int32_t>> &prompts, int64_t count,
+    const std::function<void(const std::vector<int32_t> &)> &onTokens) {
   HEDDLE_RT_RETURN_IF_ERROR(checkTokens(prompts, batch_, vocabulary_));
   int64_t longest = 0;
   for (const auto &prompt : prompts) {
     longest = std::max<int64_t>(longest, static_cast<int64_t>(prompt.size()));
     if (static_cast<int64_t>(prompt.size()) + count > capacity_)
-      return Status(Code::invalid_argument,
-                    "expected prompt and new tokens to fit the bundle's --seq " +
-                        std::to_string(capacity_) + ", got " +
-                        std::to_string(prompt.size()) + " + " +
-                        std::to_string(count));
+      return Status(
+          Code::invalid_argument,
+          "expected prompt and new tokens to fit the bundle's --seq " +
+              std::to_string(capacity_) + ", got " +
+              std::to_string(prompt.size()) + " + " + std::to_string(count));
   }
   HEDDLE_RT_RETURN_IF_ERROR(session_->resetStates());
   size_t batch = static_cast<size_t>(batch_);
@@ -188,9 +187,9 @@ Generator::run(const std::vector<std::vector<int32_t>> &prompts, int64_t count,
   return result;
 }
 
-Result<HostTensor> heddle::rt::runForwardProgram(
-    Session &session, const Bundle &bundle,
-    const std::vector<std::vector<int32_t>> &tokens) {
+Result<HostTensor>
+heddle::rt::runForwardProgram(Session &session, const Bundle &bundle,
+                              const std::vector<std::vector<int32_t>> &tokens) {
   Result<nlohmann::json> json = interfaceOf(bundle, "forward");
   if (!json)
     return json.status();
@@ -209,20 +208,21 @@ Result<HostTensor> heddle::rt::runForwardProgram(
                         std::to_string(tokens[b].size()));
     for (size_t t = 0; t < tokens[b].size(); ++t) {
       ids[b * static_cast<size_t>(sequence) + t] = tokens[b][t];
-      positions[b * static_cast<size_t>(sequence) + t] = static_cast<int32_t>(t);
+      positions[b * static_cast<size_t>(sequence) + t] =
+          static_cast<int32_t>(t);
     }
     last.push_back(static_cast<int32_t>(tokens[b].size()) - 1);
   }
-  HEDDLE_RT_RETURN_IF_ERROR(session.setInput(
-      "forward", "tokens", intTensor({batch, sequence}, ids)));
+  HEDDLE_RT_RETURN_IF_ERROR(
+      session.setInput("forward", "tokens", intTensor({batch, sequence}, ids)));
   HEDDLE_RT_RETURN_IF_ERROR(session.setInput(
       "forward", "positions", intTensor({batch, sequence}, positions)));
   for (const auto *program : *bundle.plan().classes()->Get(0)->programs())
     if (program->name()->str() == "forward")
       for (const auto *input : *program->inputs())
         if (input->name()->str() == "last")
-          HEDDLE_RT_RETURN_IF_ERROR(session.setInput(
-              "forward", "last", intTensor({batch, 1}, last)));
+          HEDDLE_RT_RETURN_IF_ERROR(
+              session.setInput("forward", "last", intTensor({batch, 1}, last)));
   HEDDLE_RT_RETURN_IF_ERROR(session.run("forward"));
   for (const auto *program : *bundle.plan().classes()->Get(0)->programs())
     if (program->name()->str() == "forward" && program->outputs()->size())

@@ -1,4 +1,5 @@
-//===- Generate.h - Prefill and decode ---------------------------*- C++ -*-===//
+//===- Generate.h - Prefill and decode ---------------------------*- C++
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -24,15 +24,54 @@ using namespace heddle::rt;
 namespace {
 
 struct Options {
-  std::string bundle, weights, communicator = "inprocess", trace, tokens;
+  std::string bundle, weights, communicator, trace, tokens;
   int workers = 0;
   int64_t newTokens = 32, repeat = 3;
   bool poison = false, stream = false;
+  std::string output;
+  int (*run)(Session &, const Bundle &, const Options &) = nullptr;
 };
 
+/// The rank of this process, -1 if it has all of them. Rank 0 does the talking,
+/// except about failures.
+int32_t processRank = -1;
+bool talks() { return processRank <= 0; }
+
 int fail(const std::string &message) {
-  std::fprintf(stderr, "heddle-run: error: %s\n", message.c_str());
+  std::string rank =
+      processRank < 0 ? "" : "rank " + std::to_string(processRank) + ": ";
+  std::fprintf(stderr, "heddle-run: error: %s%s\n", rank.c_str(),
+               message.c_str());
   return 1;
+}
+
+#ifdef HEDDLE_HAVE_MPI
+const std::vector<std::string> kCommunicators = {"inprocess", "mpi"};
+#else
+const std::vector<std::string> kCommunicators = {"inprocess"};
+#endif
+
+/// mpirun (of Open MPI, or another one with PMI) has started several of us.
+bool startedByMpirun() {
+  for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char *size = std::getenv(name))
+      return std::atoi(size) > 1;
+  return false;
+}
+
+Result<std::unique_ptr<Communicator>> connect(const std::string &kind,
+                                              int64_t worldSize) {
+#ifdef HEDDLE_HAVE_MPI
+  if (kind == "mpi") {
+    Result<std::unique_ptr<Communicator>> mpi = createMpiCommunicator();
+    if (!mpi)
+      return mpi;
+    processRank = (*mpi)->localRanks().front();
+    return mpi;
+  }
+#endif
+  (void)kind;
+  return createInProcessCommunicator(worldSize);
 }
 
 /// "1,2,3", "1,2;3,4" for a batch, or a file that holds that.
@@ -80,7 +119,7 @@ parseTokens(const std::string &argument) {
 }
 
 void progressBar(int64_t done, int64_t total) {
-  if (!isatty(2))
+  if (!isatty(2) || !talks())
     return;
   const int width = 40;
   int filled = total ? static_cast<int>(done * width / total) : width;
@@ -109,7 +148,8 @@ void printIds(const std::vector<std::vector<int32_t>> &sequences) {
   std::printf("%s\n", text.c_str());
 }
 
-int runGenerate(Session &session, const Bundle &bundle, const Options &options) {
+int runGenerate(Session &session, const Bundle &bundle,
+                const Options &options) {
   Result<std::vector<std::vector<int32_t>>> tokens =
       parseTokens(options.tokens);
   if (!tokens)
@@ -129,6 +169,8 @@ int runGenerate(Session &session, const Bundle &bundle, const Options &options) 
     return fail(result.status().message());
   double end = seconds();
   int64_t prompt = 0;
+  if (!talks())
+    return 0;
   for (auto &sequence : *tokens)
     prompt = std::max<int64_t>(prompt, static_cast<int64_t>(sequence.size()));
   std::fprintf(stderr, "prompt of %lld tokens: %.1f tokens/s\n",
@@ -152,8 +194,7 @@ int runBench(Session &session, const Bundle &bundle, const Options &options) {
     for (int64_t i = 0; i < length; ++i)
       sequence.push_back(
           static_cast<int32_t>((i * 7919 + 13) % generator->vocabulary()));
-  int64_t fresh =
-      std::min(options.newTokens, generator->capacity() - length);
+  int64_t fresh = std::min(options.newTokens, generator->capacity() - length);
   for (int64_t round = 0; round < options.repeat; ++round) {
     double start = seconds(), first = 0;
     int64_t produced = 0;
@@ -166,6 +207,8 @@ int runBench(Session &session, const Bundle &bundle, const Options &options) {
     if (!result)
       return fail(result.status().message());
     double end = seconds();
+    if (!talks())
+      continue;
     std::printf("round %lld: prefill %.1f tokens/s, decode %.1f tokens/s\n",
                 static_cast<long long>(round + 1), length / (first - start),
                 static_cast<double>(produced - 1) / (end - first));
@@ -173,8 +216,7 @@ int runBench(Session &session, const Bundle &bundle, const Options &options) {
   return 0;
 }
 
-int runForward(Session &session, const Bundle &bundle, const Options &options,
-               const std::string &output) {
+int runForward(Session &session, const Bundle &bundle, const Options &options) {
   Result<std::vector<std::vector<int32_t>>> tokens =
       parseTokens(options.tokens);
   if (!tokens)
@@ -182,7 +224,9 @@ int runForward(Session &session, const Bundle &bundle, const Options &options,
   Result<HostTensor> result = runForwardProgram(session, bundle, *tokens);
   if (!result)
     return fail(result.status().message());
-  if (output.empty()) {
+  if (!talks())
+    return 0;
+  if (options.output.empty()) {
     std::string shape;
     for (int64_t extent : result->shape)
       shape += (shape.empty() ? "" : "x") + std::to_string(extent);
@@ -200,15 +244,42 @@ int runForward(Session &session, const Bundle &bundle, const Options &options,
   std::memcpy(bytes.data(), &length, 8);
   bytes.insert(bytes.end(), text.begin(), text.end());
   bytes.insert(bytes.end(), result->bytes.begin(), result->bytes.end());
-  Status written = writeFileAtomically(output, bytes);
+  Status written = writeFileAtomically(options.output, bytes);
   return written.ok() ? 0 : fail(written.message());
+}
+
+/// Runs the subcommand of `options` on the ranks of this process.
+int runRanks(const Options &options, std::shared_ptr<const Bundle> bundle,
+             Communicator &communicator) {
+  Result<std::unique_ptr<WeightSource>> source =
+      WeightSource::open(options.weights);
+  if (!source)
+    return fail(source.status().message());
+  SessionOptions sessionOptions;
+  sessionOptions.workers = options.workers;
+  sessionOptions.tracePath = options.trace;
+  if (options.poison)
+    sessionOptions.poison = 0x7fc00000u;
+  Result<std::unique_ptr<Session>> session =
+      Session::create(bundle, communicator, sessionOptions);
+  if (!session)
+    return fail(session.status().message());
+  Status loaded = (*session)->loadWeights(**source, progressBar);
+  if (!loaded.ok())
+    return fail(loaded.message());
+  int status = options.run(**session, *bundle, options);
+  if (status == 0 && !options.trace.empty()) {
+    Status traced = (*session)->writeTrace();
+    if (!traced.ok())
+      return fail(traced.message());
+  }
+  return status;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
   Options options;
-  std::string output;
   CLI::App app("Runs a bundle on all its ranks.\n\n"
                "  heddle-run m.heddle --weights model.gguf generate --tokens "
                "1,2,3 --max-new-tokens 64\n"
@@ -220,29 +291,34 @@ int main(int argc, char **argv) {
   app.add_option("--weights", options.weights,
                  "Model folder, .safetensors, .gguf, or random:SEED")
       ->required();
-  app.add_option("--comm", options.communicator, "inprocess")
-      ->check(CLI::IsMember({"inprocess"}))
-      ->capture_default_str();
+  app.add_option("--comm", options.communicator,
+                 "inprocess: all ranks here; mpi: one rank per process, as in "
+                 "mpirun -n N heddle-run …. Default: mpi under mpirun")
+      ->check(CLI::IsMember(kCommunicators));
   app.add_option("--workers", options.workers,
                  "Worker threads; 0 = one per processor")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option("--trace", options.trace,
-                 "Write a trace that Perfetto opens, one row per rank");
+  app.add_option(
+      "--trace", options.trace,
+      "Write a trace that Perfetto opens, one row per rank; under MPI "
+      "one file per rank, TRACE.RANK");
   app.add_flag("--poison", options.poison,
                "Fill fresh memory with NaNs before anything runs");
   app.require_subcommand(1);
   auto *generate = app.add_subcommand(
       "generate", "Greedy text: ids on the last line of standard output");
-  generate->add_option("--tokens", options.tokens,
-                       "Prompt: ids as in 1,2,3 (1,2;3 for a batch), or a file")
+  generate
+      ->add_option("--tokens", options.tokens,
+                   "Prompt: ids as in 1,2,3 (1,2;3 for a batch), or a file")
       ->required();
   generate->add_option("--max-new-tokens", options.newTokens, "Tokens to add")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   auto *forward = app.add_subcommand("forward", "One pass over given tokens");
   forward->add_option("--tokens", options.tokens, "Ids, or a file")->required();
-  forward->add_option("--output", output, "Write the result as safetensors");
+  forward->add_option("--output", options.output,
+                      "Write the result as safetensors");
   auto *bench = app.add_subcommand("bench", "Tokens per second");
   bench->add_option("--max-new-tokens", options.newTokens, "Tokens to decode")
       ->check(CLI::Range(2, 1 << 24))
@@ -258,35 +334,35 @@ int main(int argc, char **argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
 
+  if (options.communicator.empty()) {
+    options.communicator = startedByMpirun() ? "mpi" : "inprocess";
+    if (options.communicator != kCommunicators.back() && startedByMpirun())
+      return fail("started by mpirun, but this build has no MPI; give --comm "
+                  "inprocess to run all ranks in each process");
+  }
   Result<std::shared_ptr<const Bundle>> bundle = Bundle::open(options.bundle);
   if (!bundle)
     return fail(bundle.status().message());
-  Result<std::unique_ptr<WeightSource>> source =
-      WeightSource::open(options.weights);
-  if (!source)
-    return fail(source.status().message());
-  std::unique_ptr<Communicator> communicator =
-      createInProcessCommunicator((*bundle)->worldSize());
-  SessionOptions sessionOptions;
-  sessionOptions.workers = options.workers;
-  sessionOptions.tracePath = options.trace;
-  if (options.poison)
-    sessionOptions.poison = 0x7fc00000u;
-  Result<std::unique_ptr<Session>> session =
-      Session::create(*bundle, *communicator, sessionOptions);
-  if (!session)
-    return fail(session.status().message());
-  Status loaded = (*session)->loadWeights(**source, progressBar);
-  if (!loaded.ok())
-    return fail(loaded.message());
-
-  int status = *generate  ? runGenerate(**session, **bundle, options)
-               : *bench   ? runBench(**session, **bundle, options)
-                          : runForward(**session, **bundle, options, output);
-  if (status == 0 && !options.trace.empty()) {
-    Status traced = (*session)->writeTrace();
-    if (!traced.ok())
-      return fail(traced.message());
+  Result<std::unique_ptr<Communicator>> communicator =
+      connect(options.communicator, (*bundle)->worldSize());
+  if (!communicator)
+    return fail(communicator.status().message());
+  if ((*communicator)->worldSize() != (*bundle)->worldSize()) {
+    if (talks())
+      fail("bundle needs " + std::to_string((*bundle)->worldSize()) +
+           " ranks, got " + std::to_string((*communicator)->worldSize()) +
+           " (start with mpirun -n " + std::to_string((*bundle)->worldSize()) +
+           ")");
+    return 1;
   }
+  if (processRank >= 0 && !options.trace.empty())
+    options.trace += "." + std::to_string(processRank);
+  options.run = *generate ? runGenerate : *bench ? runBench : runForward;
+  int status = runRanks(options, *bundle, **communicator);
+  // The others need not wait for a rank that cannot go on.
+  if (status != 0)
+    (*communicator)
+        ->abort(Status(Code::aborted, "rank " + std::to_string(processRank) +
+                                          " has failed and left"));
   return status;
 }

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===--------------------------------------------------------------------*- C++ -*-===//
+//===--------------------------------------------------------------------*- C++
+//-*-===//
 
 // The phases, each a pipeline of `heddle-opt` under its name:
 //

@@ -28,9 +28,8 @@ int64_t mlir::heddle::allocateArena(std::vector<Storage> &storages,
     for (Storage *p : placed)
       if (p->first <= s->last && s->first <= p->last)
         alive.push_back(p);
-    llvm::sort(alive, [](Storage *a, Storage *b) {
-      return a->offset < b->offset;
-    });
+    llvm::sort(alive,
+               [](Storage *a, Storage *b) { return a->offset < b->offset; });
     int64_t offset = 0;
     for (Storage *p : alive) {
       if (offset + s->bytes <= p->offset)

@@ -74,10 +74,10 @@ FailureOr<FixedPlace> ConvertHeddleToPlan::place(func::FuncOp program,
   auto local = cast<RankedTensorType>(type);
   BindingKind kind = binding.getKind();
   bool shared = kind == BindingKind::Param || kind == BindingKind::State;
-  std::string key = (stringifyBindingKind(kind) + ":" +
-                     (shared ? "" : program.getName().str()) + ":" +
-                     binding.getName())
-                        .str();
+  std::string key =
+      (stringifyBindingKind(kind) + ":" +
+       (shared ? "" : program.getName().str()) + ":" + binding.getName())
+          .str();
   auto [it, fresh] = byKey.try_emplace(key, tensors.size());
   if (!fresh) {
     Named &known = tensors[it->second];
@@ -93,8 +93,9 @@ FailureOr<FixedPlace> ConvertHeddleToPlan::place(func::FuncOp program,
   int64_t &used = kind == BindingKind::Param   ? paramBytes
                   : kind == BindingKind::State ? stateBytes
                                                : ioBytes;
-  Named named{binding, local, global, {}, 0,
-              shared ? "" : program.getName().str(), loc};
+  Named named{binding, local, global,
+              {},      0,     shared ? "" : program.getName().str(),
+              loc};
   named.place.region = regionFor(kind).str();
   named.place.offset = used;
   named.bytes = getTensorBytes(local);
@@ -113,11 +114,10 @@ void ConvertHeddleToPlan::emitMemory(OpBuilder &builder, int64_t workBytes) {
   Location loc = getOperation().getLoc();
   int64_t offset = 0;
   auto region = [&](StringRef name, int64_t size, plan::RegionKind kind) {
-    plan::RegionOp::create(builder, loc, builder.getStringAttr(name),
-                           builder.getStringAttr("dev"),
-                           builder.getI64IntegerAttr(offset),
-                           builder.getI64IntegerAttr(size),
-                           plan::RegionKindAttr::get(&getContext(), kind));
+    plan::RegionOp::create(
+        builder, loc, builder.getStringAttr(name), builder.getStringAttr("dev"),
+        builder.getI64IntegerAttr(offset), builder.getI64IntegerAttr(size),
+        plan::RegionKindAttr::get(&getContext(), kind));
     offset = alignUp(offset + size, 4096);
   };
   region("param", paramBytes, plan::RegionKind::Parameter);
@@ -129,18 +129,18 @@ void ConvertHeddleToPlan::emitMemory(OpBuilder &builder, int64_t workBytes) {
     auto access = named.binding.getKind() == BindingKind::Output
                       ? plan::Access::Write
                       : plan::Access::Read;
-    int64_t bytes = layered ? named.bytes / named.local.getDimSize(0)
-                            : named.bytes;
+    int64_t bytes =
+        layered ? named.bytes / named.local.getDimSize(0) : named.bytes;
     auto ref = plan::RefAttr::get(
         &getContext(), access,
         FlatSymbolRefAttr::get(&getContext(), named.place.region),
         named.place.offset, {}, {}, {}, bytes);
-    plan::TensorOp::create(
-        builder, named.loc, named.binding, ref, TypeAttr::get(named.global),
-        TypeAttr::get(named.local),
-        builder.getI64IntegerAttr(named.place.stride),
-        builder.getStringAttr("row_major@1"),
-        builder.getStringAttr(named.program));
+    plan::TensorOp::create(builder, named.loc, named.binding, ref,
+                           TypeAttr::get(named.global),
+                           TypeAttr::get(named.local),
+                           builder.getI64IntegerAttr(named.place.stride),
+                           builder.getStringAttr("row_major@1"),
+                           builder.getStringAttr(named.program));
   }
 }
 
@@ -171,15 +171,14 @@ LogicalResult ConvertHeddleToPlan::convert() {
     placed.program = program;
     for (BlockArgument argument : program.getArguments()) {
       unsigned i = argument.getArgNumber();
-      auto binding = program.getArgAttrOfType<BindingAttr>(
-          i, HeddleDialect::kBindingAttr);
+      auto binding =
+          program.getArgAttrOfType<BindingAttr>(i, HeddleDialect::kBindingAttr);
       auto global =
           program.getArgAttrOfType<TypeAttr>(i, HeddleDialect::kGlobalAttr);
       if (!binding || !global)
-        return program.emitError()
-               << "expected argument " << i << " to have '"
-               << HeddleDialect::kBindingAttr << "' and '"
-               << HeddleDialect::kGlobalAttr << "'";
+        return program.emitError() << "expected argument " << i << " to have '"
+                                   << HeddleDialect::kBindingAttr << "' and '"
+                                   << HeddleDialect::kGlobalAttr << "'";
       FailureOr<FixedPlace> at = place(program, binding, argument.getType(),
                                        global.getValue(), argument.getLoc());
       if (failed(at))
@@ -192,10 +191,9 @@ LogicalResult ConvertHeddleToPlan::convert() {
       auto global =
           program.getResultAttrOfType<TypeAttr>(i, HeddleDialect::kGlobalAttr);
       if (!binding || !global)
-        return program.emitError()
-               << "expected result " << i << " to have '"
-               << HeddleDialect::kBindingAttr << "' and '"
-               << HeddleDialect::kGlobalAttr << "'";
+        return program.emitError() << "expected result " << i << " to have '"
+                                   << HeddleDialect::kBindingAttr << "' and '"
+                                   << HeddleDialect::kGlobalAttr << "'";
       FailureOr<FixedPlace> at =
           place(program, binding, program.getResultTypes()[i],
                 global.getValue(), program.getLoc());
@@ -240,7 +238,8 @@ LogicalResult ConvertHeddleToPlan::convert() {
 
   int64_t arena = 0;
   for (auto region : module.getOps<plan::RegionOp>())
-    arena = std::max(arena, alignUp(region.getOffset() + region.getSize(), 4096));
+    arena =
+        std::max(arena, alignUp(region.getOffset() + region.getSize(), 4096));
   module->setAttr(
       "plan.peak",
       builder.getDictionaryAttr(

@@ -15,8 +15,7 @@ static int64_t bytesOf(Value value) {
   return getTensorBytes(cast<RankedTensorType>(value.getType()));
 }
 
-Placement::Placement(func::FuncOp program,
-                     ArrayRef<FixedPlace> argumentPlaces,
+Placement::Placement(func::FuncOp program, ArrayRef<FixedPlace> argumentPlaces,
                      ArrayRef<FixedPlace> resultPlaces)
     : program(program), argumentPlaces(argumentPlaces),
       resultPlaces(resultPlaces) {}
@@ -47,9 +46,8 @@ int64_t Placement::lastUse(Value value) const {
   int64_t last = 0;
   for (Operation *user : value.getUsers()) {
     Operation *op = home->findAncestorOpInBlock(*user);
-    last = std::max(last, op == user && !isa<RepeatOp>(op)
-                              ? begin.lookup(op)
-                              : end.lookup(op));
+    last = std::max(last, op == user && !isa<RepeatOp>(op) ? begin.lookup(op)
+                                                           : end.lookup(op));
   }
   return last;
 }
@@ -210,8 +208,8 @@ LogicalResult Placement::placeRepeat(RepeatOp repeat) {
   }
   for (auto [i, inout] : llvm::enumerate(repeat.getInouts()))
     places[repeat.getResult(numCarries + i)] = get(inout);
-  if (repeat.getNumResults() != repeat.getCarries().size() +
-                                    repeat.getInouts().size())
+  if (repeat.getNumResults() !=
+      repeat.getCarries().size() + repeat.getInouts().size())
     return repeat.emitOpError("expected no emitted values; they have no plan "
                               "form");
 

@@ -42,7 +42,8 @@ Value ProgramEmitter::coordinate(ArrayRef<AxisRefAttr> axes) {
   Type i64 = b.getI64Type();
   Value result;
   for (AxisRefAttr axis : axes) {
-    Value c = plan::CoordOp::create(b, loc, i64, b.getStringAttr(axis.getName()));
+    Value c =
+        plan::CoordOp::create(b, loc, i64, b.getStringAttr(axis.getName()));
     int64_t full = mesh.getAxisSize(axis.getName());
     int64_t size = full;
     if (!axis.isFull()) {
@@ -56,8 +57,8 @@ Value ProgramEmitter::coordinate(ArrayRef<AxisRefAttr> axes) {
     if (result) {
       result = plan::BinaryOp::create(b, loc, i64, plan::BinaryKind::Mul,
                                       result, constant(b, size));
-      result = plan::BinaryOp::create(b, loc, i64, plan::BinaryKind::Add,
-                                      result, c);
+      result =
+          plan::BinaryOp::create(b, loc, i64, plan::BinaryKind::Add, result, c);
     } else {
       result = c;
     }
@@ -80,9 +81,10 @@ plan::RefAttr ProgramEmitter::ref(const Place &place, int64_t bytes,
       refs.scalars.push_back(value);
   };
   for (const AddressTerm &term : place.terms) {
-    Value value = term.scalar == LoopScalar::Iteration       ? loop.iteration
-                  : term.scalar == LoopScalar::NextIteration ? loop.nextIteration
-                                                             : loop.ordinal;
+    Value value = term.scalar == LoopScalar::Iteration ? loop.iteration
+                  : term.scalar == LoopScalar::NextIteration
+                      ? loop.nextIteration
+                      : loop.ordinal;
     add(term.stride, value, term.modulus);
   }
   if (extra)
@@ -128,11 +130,10 @@ LogicalResult ProgramEmitter::emitCall(func::CallOp call, OpBuilder &builder) {
     }
   SmallVector<Attribute> ranges;
   for (auto [i, operand] : llvm::enumerate(call.getOperands()))
-    ranges.push_back(ref(placement.get(operand),
-                         getTensorBytes(typeOf(operand)),
-                         updated.contains(i) ? plan::Access::ReadWrite
-                                             : plan::Access::Read,
-                         refs));
+    ranges.push_back(
+        ref(placement.get(operand), getTensorBytes(typeOf(operand)),
+            updated.contains(i) ? plan::Access::ReadWrite : plan::Access::Read,
+            refs));
   for (auto [i, result] : llvm::enumerate(call.getResults()))
     if (!hidden.contains(i))
       ranges.push_back(ref(placement.get(result),
@@ -161,11 +162,10 @@ void ProgramEmitter::emitGemm(LinearOp linear, OpBuilder &builder) {
   // A panel is worth a task from about 2^19 multiply-adds on.
   int64_t panels = std::clamp<int64_t>(m * n * k >> 19, 1, 8);
   panels = std::min(panels, std::max<int64_t>(n / 16, 1));
-  plan::GemmOp::create(builder, linear.getLoc(), a, b, c, refs.scalars,
-                       builder.getI64IntegerAttr(m),
-                       builder.getI64IntegerAttr(n),
-                       builder.getI64IntegerAttr(k),
-                       builder.getI64IntegerAttr(panels));
+  plan::GemmOp::create(
+      builder, linear.getLoc(), a, b, c, refs.scalars,
+      builder.getI64IntegerAttr(m), builder.getI64IntegerAttr(n),
+      builder.getI64IntegerAttr(k), builder.getI64IntegerAttr(panels));
   ++instructions;
 }
 
@@ -206,8 +206,8 @@ LogicalResult ProgramEmitter::emitCollective(Operation *op,
                            "reduce_scatter, all_gather or permute");
   }
   int64_t rows = product(inType.getShape().take_front(dim));
-  int64_t elements = std::min(inType.getNumElements(),
-                              outType.getNumElements()) / rows;
+  int64_t elements =
+      std::min(inType.getNumElements(), outType.getNumElements()) / rows;
   int64_t inBytes = getTensorBytes(inType) / rows;
   int64_t outBytes = getTensorBytes(outType) / rows;
   OpBuilder inner = builder;
@@ -223,20 +223,19 @@ LogicalResult ProgramEmitter::emitCollective(Operation *op,
   Refs refs;
   bool inPlace = placement.get(in) == placement.get(out);
   auto source = ref(placement.get(in), inBytes,
-                    inPlace ? plan::Access::ReadWrite : plan::Access::Read, refs,
-                    inBytes, row);
-  auto destination = ref(placement.get(out), outBytes,
-                         inPlace ? plan::Access::ReadWrite
-                                 : plan::Access::Write,
-                         refs, outBytes, row);
+                    inPlace ? plan::Access::ReadWrite : plan::Access::Read,
+                    refs, inBytes, row);
+  auto destination =
+      ref(placement.get(out), outBytes,
+          inPlace ? plan::Access::ReadWrite : plan::Access::Write, refs,
+          outBytes, row);
   auto reason = op->getAttrOfType<StringAttr>("reason");
   plan::CollectiveOp::create(
       inner, op->getLoc(),
       plan::CollectiveKindAttr::get(inner.getContext(), kind), source,
-      destination, refs.scalars,
-      TypeAttr::get(inType.getElementType()), inner.getI64IntegerAttr(elements),
-      op->getAttrOfType<ArrayAttr>("group"), inner.getI64IntegerAttr(nextId++),
-      inner.getI64IntegerAttr(shift),
+      destination, refs.scalars, TypeAttr::get(inType.getElementType()),
+      inner.getI64IntegerAttr(elements), op->getAttrOfType<ArrayAttr>("group"),
+      inner.getI64IntegerAttr(nextId++), inner.getI64IntegerAttr(shift),
       inner.getStringAttr(stringifyPartialKind(reduction)), reason,
       inner.getStringAttr(originOf(op)));
   ++instructions;
@@ -246,8 +245,8 @@ LogicalResult ProgramEmitter::emitCollective(Operation *op,
 LogicalResult ProgramEmitter::emitRepeat(RepeatOp repeat, OpBuilder &builder) {
   Location loc = repeat.getLoc();
   ArrayRef<int64_t> order = repeat.getOrder();
-  auto loopOp = plan::ForOp::create(
-      builder, loc, builder.getI64IntegerAttr(order.size()));
+  auto loopOp = plan::ForOp::create(builder, loc,
+                                    builder.getI64IntegerAttr(order.size()));
   Block *body = new Block();
   loopOp.getBody().push_back(body);
   Type i64 = builder.getI64Type();
@@ -265,15 +264,12 @@ LogicalResult ProgramEmitter::emitRepeat(RepeatOp repeat, OpBuilder &builder) {
     SmallVector<int64_t> ordinals;
     for (size_t i = 0; i < order.size(); ++i)
       ordinals.push_back(repeat.getOrdinal(i));
-    loop.ordinal =
-        plan::LookupOp::create(inner, loc, i64,
-                               inner.getDenseI64ArrayAttr(ordinals),
-                               loop.iteration);
-    Value kind = plan::LookupOp::create(inner, loc, i64,
-                                        inner.getDenseI64ArrayAttr(order),
-                                        loop.iteration);
-    auto caseOp = plan::CaseOp::create(inner, loc, kind,
-                                       repeat.getKinds().size());
+    loop.ordinal = plan::LookupOp::create(
+        inner, loc, i64, inner.getDenseI64ArrayAttr(ordinals), loop.iteration);
+    Value kind = plan::LookupOp::create(
+        inner, loc, i64, inner.getDenseI64ArrayAttr(order), loop.iteration);
+    auto caseOp =
+        plan::CaseOp::create(inner, loc, kind, repeat.getKinds().size());
     for (auto [from, to] : llvm::zip(repeat.getKinds(), caseOp.getBlocks())) {
       Block *block = new Block();
       to.push_back(block);
@@ -317,15 +313,14 @@ LogicalResult ProgramEmitter::emitBlock(Block &block, OpBuilder &builder) {
 }
 
 LogicalResult ProgramEmitter::run(OpBuilder &builder) {
-  auto planOp = plan::ProgramOp::create(builder, program.getLoc(),
-                                        builder.getStringAttr(program.getName()));
+  auto planOp = plan::ProgramOp::create(
+      builder, program.getLoc(), builder.getStringAttr(program.getName()));
   Block *block = new Block();
   planOp.getBody().push_back(block);
   // Coordinates stand before everything that uses them.
   OpBuilder body = OpBuilder::atBlockEnd(block);
-  Operation *mark = plan::ConstOp::create(body, program.getLoc(),
-                                          body.getI64Type(),
-                                          body.getI64IntegerAttr(0));
+  Operation *mark = plan::ConstOp::create(
+      body, program.getLoc(), body.getI64Type(), body.getI64IntegerAttr(0));
   OpBuilder first(mark);
   entry = &first;
   LogicalResult result = emitBlock(program.front(), body);

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===--------------------------------------------------------------------*- C++ -*-===//
+//===--------------------------------------------------------------------*- C++
+//-*-===//
 
 #ifndef HEDDLE_LIB_CONVERSION_HEDDLETOPLAN_PROGRAMEMITTER_H
 #define HEDDLE_LIB_CONVERSION_HEDDLETOPLAN_PROGRAMEMITTER_H

@@ -41,8 +41,8 @@ static void collect(Block &block, StringRef variant, int64_t times,
     if (auto loop = dyn_cast<plan::ForOp>(op)) {
       // The blocks of a case run as often as the order says.
       Block &body = loop.getBody().front();
-      auto select = body.empty() ? plan::CaseOp()
-                                 : dyn_cast<plan::CaseOp>(body.back());
+      auto select =
+          body.empty() ? plan::CaseOp() : dyn_cast<plan::CaseOp>(body.back());
       if (!select) {
         collect(body, variant, times * loop.getTrips(), rows, index);
         continue;
@@ -50,8 +50,8 @@ static void collect(Block &block, StringRef variant, int64_t times,
       auto order = select.getSelector().getDefiningOp<plan::LookupOp>();
       for (auto [kind, region] : llvm::enumerate(select.getBlocks()))
         collect(region.front(), variant,
-                times * llvm::count(order.getValues(),
-                                    static_cast<int64_t>(kind)),
+                times *
+                    llvm::count(order.getValues(), static_cast<int64_t>(kind)),
                 rows, index);
       continue;
     }
@@ -109,9 +109,8 @@ FailureOr<llvm::json::Object> mlir::heddle::makeReport(ModuleOp module,
     for (auto [i, dim] : llvm::enumerate(sharding.getDims())) {
       if (dim.isReplicated())
         continue;
-      FailureOr<Layout> layout =
-          Layout::get(mesh, dim, global.getDimSize(i),
-                      [&]() { return op.emitError(); });
+      FailureOr<Layout> layout = Layout::get(mesh, dim, global.getDimSize(i),
+                                             [&]() { return op.emitError(); });
       if (failed(layout))
         return failure();
       int64_t held = layout->ranks * layout->localExtent();
@@ -119,28 +118,27 @@ FailureOr<llvm::json::Object> mlir::heddle::makeReport(ModuleOp module,
         continue;
       int64_t pad = 0;
       for (int64_t u : layout->table)
-        pad += u < 0 ? layout->unit
-                     : std::max<int64_t>(0, (u + 1) * layout->unit -
-                                                layout->size);
+        pad +=
+            u < 0 ? layout->unit
+                  : std::max<int64_t>(0, (u + 1) * layout->unit - layout->size);
       llvm::json::Array axes;
       for (AxisRefAttr axis : dim.getAxes())
         axes.push_back(axis.getName());
-      padding.push_back(llvm::json::Object{
-          {"tensor", op.getBinding().getName()},
-          {"dimension", static_cast<int64_t>(i)},
-          {"size", layout->size},
-          {"held", held},
-          {"padded", pad},
-          {"replicated", held - pad - layout->size},
-          {"unit", layout->unit},
-          {"axes", std::move(axes)}});
+      padding.push_back(
+          llvm::json::Object{{"tensor", op.getBinding().getName()},
+                             {"dimension", static_cast<int64_t>(i)},
+                             {"size", layout->size},
+                             {"held", held},
+                             {"padded", pad},
+                             {"replicated", held - pad - layout->size},
+                             {"unit", layout->unit},
+                             {"axes", std::move(axes)}});
     }
   }
   int64_t activation = peakOf("activation") + ioBytes;
   int64_t communication = peakOf("communication");
   int64_t arena = peakOf("arena");
-  int64_t holes =
-      arena - paramBytes - stateBytes - activation - communication;
+  int64_t holes = arena - paramBytes - stateBytes - activation - communication;
   llvm::json::Array ranks;
   ranks.push_back(llvm::json::Object{{"class", "all"},
                                      {"count", mesh.getWorldSize()},
@@ -172,17 +170,15 @@ FailureOr<llvm::json::Object> mlir::heddle::makeReport(ModuleOp module,
     axes.push_back(llvm::json::Object{
         {"name", cast<StringAttr>(name).getValue()}, {"size", size}});
   llvm::json::Array outside;
-  outside.push_back(llvm::json::Object{
-      {"what", "stack of each worker thread"}, {"bytes", 8 << 20}});
+  outside.push_back(llvm::json::Object{{"what", "stack of each worker thread"},
+                                       {"bytes", 8 << 20}});
   outside.push_back(llvm::json::Object{
       {"what", "machine code of library products, made at load"},
       {"bytes", nullptr}});
-  return llvm::json::Object{{"parameters", parameters},
-                            {"mesh", std::move(axes)},
-                            {"ranks", std::move(ranks)},
-                            {"collectives", std::move(collectives)},
-                            {"padding", std::move(padding)},
-                            {"outside_arena", std::move(outside)}};
+  return llvm::json::Object{
+      {"parameters", parameters},      {"mesh", std::move(axes)},
+      {"ranks", std::move(ranks)},     {"collectives", std::move(collectives)},
+      {"padding", std::move(padding)}, {"outside_arena", std::move(outside)}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -250,12 +246,12 @@ std::string mlir::heddle::formatReport(const llvm::json::Object &report) {
     os << "\nuneven sizes\n";
     for (const llvm::json::Value &value : *report.getArray("padding")) {
       const llvm::json::Object &row = *value.getAsObject();
-      os << llvm::formatv("  {0}: dimension {1} of {2} held as {3} ({4} padding, "
-                          "{5} replicated)\n",
-                          *row.getString("tensor"),
-                          *row.getInteger("dimension"), *row.getInteger("size"),
-                          *row.getInteger("held"), *row.getInteger("padded"),
-                          *row.getInteger("replicated"));
+      os << llvm::formatv(
+          "  {0}: dimension {1} of {2} held as {3} ({4} padding, "
+          "{5} replicated)\n",
+          *row.getString("tensor"), *row.getInteger("dimension"),
+          *row.getInteger("size"), *row.getInteger("held"),
+          *row.getInteger("padded"), *row.getInteger("replicated"));
     }
   }
   return text;

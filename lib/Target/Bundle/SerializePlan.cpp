@@ -112,8 +112,8 @@ static std::string locationText(Location loc) {
 int32_t Serializer::text(StringRef string) {
   if (string.empty())
     return -1;
-  auto [it, fresh] = strings.try_emplace(
-      string, static_cast<int32_t>(result.strings.size()));
+  auto [it, fresh] =
+      strings.try_emplace(string, static_cast<int32_t>(result.strings.size()));
   if (fresh)
     result.strings.push_back(string.str());
   return it->second;
@@ -240,8 +240,7 @@ LogicalResult Serializer::memory(fb::RankClassT &rankClass) {
   return success();
 }
 
-LogicalResult Serializer::tensor(plan::TensorOp op,
-                                 fb::RankClassT &rankClass) {
+LogicalResult Serializer::tensor(plan::TensorOp op, fb::RankClassT &rankClass) {
   BindingAttr binding = op.getBinding();
   auto global = cast<RankedTensorType>(op.getGlobal());
   FailureOr<fb::DType> dtype = dtypeOf(global.getElementType(), op.getLoc());
@@ -265,7 +264,8 @@ LogicalResult Serializer::tensor(plan::TensorOp op,
     recipe->dtype = *dtype;
     recipe->packing = op.getPacking().str();
     recipe->dims = std::move(*layout);
-    recipe->random_scale = static_cast<float>(binding.getScale().convertToDouble());
+    recipe->random_scale =
+        static_cast<float>(binding.getScale().convertToDouble());
     recipe->random_offset =
         static_cast<float>(binding.getOffset().convertToDouble());
     rankClass.recipes.push_back(std::move(recipe));
@@ -388,7 +388,8 @@ LogicalResult Serializer::instruction(Operation *op, fb::BlockT &to) {
     for (Attribute attr : collective.getGroup()) {
       auto axis = cast<AxisRefAttr>(attr);
       if (!axis.isFull())
-        return op->emitOpError("expected whole axes in a group, got a part of '")
+        return op->emitOpError(
+                   "expected whole axes in a group, got a part of '")
                << axis.getName() << "'";
       for (auto [n, name] : llvm::enumerate(mesh.getNames()))
         if (cast<StringAttr>(name).getValue() == axis.getName())

@@ -121,8 +121,8 @@ private:
     if (exists)
       seen = b.both(seen, exists);
     if (spec.causal)
-      seen = b.both(seen, b.icmp(arith::CmpIPredicate::sle, position,
-                                 queryPosition));
+      seen = b.both(seen,
+                    b.icmp(arith::CmpIPredicate::sle, position, queryPosition));
     if (spec.window > 0) {
       // In 64 bits: positions may be anything.
       Value distance = b.isub(b.toIndex(queryPosition), b.toIndex(position));
@@ -172,11 +172,11 @@ private:
     });
 
     Value keys = length(present);
-    SmallVector<Value> state = b.loop(
-        b.index(0), keys, kKeys, ValueRange{minusInfinity, b.f32(0.0)},
-        [&](Value firstKey, ValueRange carry) {
-          return emitKeys(firstKey, keys, carry[0], carry[1]);
-        });
+    SmallVector<Value> state =
+        b.loop(b.index(0), keys, kKeys, ValueRange{minusInfinity, b.f32(0.0)},
+               [&](Value firstKey, ValueRange carry) {
+                 return emitKeys(firstKey, keys, carry[0], carry[1]);
+               });
     Value top = state[0], total = state[1];
 
     // Nothing seen: zeros.
@@ -189,8 +189,8 @@ private:
                    mask);
     });
     if (isa<AttentionPartialOp>(spec.op)) {
-      Value lse = b.select(empty, minusInfinity,
-                           b.fadd(top, buildLog(b, divisor)));
+      Value lse =
+          b.select(empty, minusInfinity, b.fadd(top, buildLog(b, divisor)));
       b.storeScalar(b.resultOf(spec.op->getResult(1)), out, lse);
     }
   }
@@ -198,24 +198,24 @@ private:
   /// Up to kKeys keys from `firstKey` on: the new maximum and sum.
   SmallVector<Value> emitKeys(Value firstKey, Value keys, Value top,
                               Value total) {
-    Value count = arith::MinUIOp::create(b, b.isub(keys, firstKey),
-                                         b.index(kKeys));
+    Value count =
+        arith::MinUIOp::create(b, b.isub(keys, firstKey), b.index(kKeys));
     b.sweep(kKeys, [&](Value at, Value) {
       b.storeLanes(scores, at, b.splat(minusInfinity));
     });
-    Value blockTop = b.loop(
-        b.index(0), count, 1, ValueRange{minusInfinity},
-        [&](Value j, ValueRange carry) {
-          Value row = visibleRow(b.iadd(firstKey, j));
-          b.storeScalar(rows, j, row);
-          Value seen = b.icmp(arith::CmpIPredicate::sge, row, b.i32(0));
-          Value score = b.ifElse(
-              seen, {b.getF32Type()},
-              [&] { return SmallVector<Value>{dot(row)}; },
-              [&] { return SmallVector<Value>{minusInfinity}; })[0];
-          b.storeScalar(scores, j, score);
-          return SmallVector<Value>{b.fmax(carry[0], score)};
-        })[0];
+    Value blockTop =
+        b.loop(b.index(0), count, 1, ValueRange{minusInfinity},
+               [&](Value j, ValueRange carry) {
+                 Value row = visibleRow(b.iadd(firstKey, j));
+                 b.storeScalar(rows, j, row);
+                 Value seen = b.icmp(arith::CmpIPredicate::sge, row, b.i32(0));
+                 Value score = b.ifElse(
+                     seen, {b.getF32Type()},
+                     [&] { return SmallVector<Value>{dot(row)}; },
+                     [&] { return SmallVector<Value>{minusInfinity}; })[0];
+                 b.storeScalar(scores, j, score);
+                 return SmallVector<Value>{b.fmax(carry[0], score)};
+               })[0];
     // UNE: a NaN score is seen, and spreads.
     Value any = b.fcmp(arith::CmpFPredicate::UNE, blockTop, minusInfinity);
     Type f32 = b.getF32Type();

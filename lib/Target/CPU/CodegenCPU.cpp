@@ -26,8 +26,7 @@ using namespace mlir::heddle;
 
 namespace {
 
-struct CodegenCPUPass
-    : mlir::heddle::impl::CodegenCPUPassBase<CodegenCPUPass> {
+struct CodegenCPUPass : mlir::heddle::impl::CodegenCPUPassBase<CodegenCPUPass> {
   using CodegenCPUPassBase::CodegenCPUPassBase;
 
   void runOnOperation() override {
@@ -43,13 +42,9 @@ struct CodegenCPUPass
         cpu::emitKernels(module, *record);
     if (failed(emitted))
       return signalPassFailure();
-    for (auto func :
-         llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (func->hasAttr(cpu::kKernelAttr)) {
-        ++numKernels;
-        func.erase();
-      }
+    numKernels += llvm::range_size((*emitted)->getOps<func::FuncOp>());
     Block *body = module.getBody();
+    body->clear();
     body->getOperations().splice(body->end(),
                                  (*emitted)->getBody()->getOperations());
   }

@@ -12,8 +12,6 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
-
-
 using namespace mlir;
 using namespace mlir::heddle;
 using namespace mlir::heddle::cpu;
@@ -72,8 +70,8 @@ planKernel(func::FuncOp func, const TargetRecord &target) {
   return plan;
 }
 
-FailureOr<KernelInterface>
-cpu::getKernelInterface(func::FuncOp kernel, const TargetRecord &target) {
+FailureOr<KernelInterface> cpu::getKernelInterface(func::FuncOp kernel,
+                                                   const TargetRecord &target) {
   FailureOr<std::unique_ptr<KernelPlan>> plan = planKernel(kernel, target);
   if (failed(plan))
     return failure();
@@ -86,9 +84,9 @@ cpu::getKernelInterface(func::FuncOp kernel, const TargetRecord &target) {
 FailureOr<OwningOpRef<ModuleOp>> cpu::emitKernels(ModuleOp module,
                                                   const TargetRecord &target) {
   module.getContext()
-      ->loadDialect<arith::ArithDialect, func::FuncDialect,
-                    LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect,
-                    scf::SCFDialect, vector::VectorDialect>();
+      ->loadDialect<arith::ArithDialect, func::FuncDialect, LLVM::LLVMDialect,
+                    math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
+                    vector::VectorDialect>();
   OwningOpRef<ModuleOp> emitted = ModuleOp::create(module.getLoc());
   for (auto func : module.getOps<func::FuncOp>()) {
     if (!func->hasAttr(kKernelAttr))

@@ -33,8 +33,8 @@ Type cpu::laneType(Type element) {
 static MemRefType memoryOf(RankedTensorType type) {
   Type element = storageType(type.getElementType());
   int64_t bytes = getTensorBytes(type);
-  return MemRefType::get(
-      {bytes / ((element.getIntOrFloatBitWidth() + 7) / 8)}, element);
+  return MemRefType::get({bytes / ((element.getIntOrFloatBitWidth() + 7) / 8)},
+                         element);
 }
 
 KernelBuilder::KernelBuilder(ModuleOp module, const KernelFunction &kernel,
@@ -47,9 +47,9 @@ KernelBuilder::KernelBuilder(ModuleOp module, const KernelFunction &kernel,
     types.push_back(memoryOf(type));
   size_t memories = types.size();
   types.append(kernel.coordinates.size() + 2, getIndexType());
-  auto function = func::FuncOp::create(
-      *this, kernel.func.getSymName(),
-      FunctionType::get(getContext(), types, TypeRange()));
+  auto function =
+      func::FuncOp::create(*this, kernel.func.getSymName(),
+                           FunctionType::get(getContext(), types, TypeRange()));
   function->setAttr(kKernelAttr, getUnitAttr());
   for (size_t i = 0; i < memories; ++i)
     function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
@@ -291,14 +291,14 @@ SmallVector<Value> KernelBuilder::sweep(int64_t extent, int64_t unroll,
     return MutableArrayRef<Value>(all).slice(u * count, count);
   };
   int64_t trips = extent / (unroll * width);
-  carry = staticLoop(
-      trips, /*unroll=*/1, carry, [&](Value trip, ValueRange values) {
-        SmallVector<Value> all(values);
-        Value at = imul(trip, unroll * width);
-        for (int64_t u = 0; u < unroll; ++u)
-          step(iadd(at, u * width), Value(), set(all, u));
-        return all;
-      });
+  carry = staticLoop(trips, /*unroll=*/1, carry,
+                     [&](Value trip, ValueRange values) {
+                       SmallVector<Value> all(values);
+                       Value at = imul(trip, unroll * width);
+                       for (int64_t u = 0; u < unroll; ++u)
+                         step(iadd(at, u * width), Value(), set(all, u));
+                       return all;
+                     });
   int64_t done = trips * unroll * width, u = 0;
   for (; done + width <= extent; done += width, ++u)
     step(index(done), Value(), set(carry, u));

@@ -1,4 +1,5 @@
-//===- KernelBuilder.h - Arithmetic, lanes and memory of a kernel -*- C++ -*-===//
+//===- KernelBuilder.h - Arithmetic, lanes and memory of a kernel -*- C++
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -146,8 +147,9 @@ public:
       function_ref<void(Value at, Value mask, MutableArrayRef<Value> carry)>;
   using SweepJoin =
       function_ref<void(MutableArrayRef<Value> carry, ArrayRef<Value> later)>;
-  SmallVector<Value> sweep(int64_t extent, int64_t unroll, ArrayRef<Value> carry,
-                           SweepStep step, SweepJoin join);
+  SmallVector<Value> sweep(int64_t extent, int64_t unroll,
+                           ArrayRef<Value> carry, SweepStep step,
+                           SweepJoin join);
   void ifThen(Value condition, function_ref<void()> then);
   SmallVector<Value> ifElse(Value condition, TypeRange types,
                             function_ref<SmallVector<Value>()> then,

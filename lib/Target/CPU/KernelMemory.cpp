@@ -35,7 +35,8 @@ Value KernelBuilder::narrow(Value v, Type element) {
     Value bits = bitcast(v, bitsType);
     Value sixteen = constantInt(bitsType, 16);
     Value high = shiftRight(bits, sixteen);
-    Value rounded = shiftRight(iadd(iadd(bits, 0x7fff), iand(high, 1)), sixteen);
+    Value rounded =
+        shiftRight(iadd(iadd(bits, 0x7fff), iand(high, 1)), sixteen);
     Value quiet =
         arith::OrIOp::create(*this, high, constantInt(bitsType, 0x40));
     Value isNan = fcmp(arith::CmpFPredicate::UNO, v, v);
@@ -107,8 +108,8 @@ Buffer KernelBuilder::addTable(DenseElementsAttr values, Type element) {
   auto type = MemRefType::get(values.getType().getShape(), element);
   std::string &name = tables[values];
   if (name.empty()) {
-    name = (kernel.func.getSymName() + ".table." + Twine(tables.size() - 1))
-               .str();
+    name =
+        (kernel.func.getSymName() + ".table." + Twine(tables.size() - 1)).str();
     OpBuilder::InsertionGuard guard(*this);
     setInsertionPointToStart(module.getBody());
     memref::GlobalOp::create(*this, name, getStringAttr("private"), type,
@@ -119,8 +120,8 @@ Buffer KernelBuilder::addTable(DenseElementsAttr values, Type element) {
 }
 
 Buffer KernelBuilder::table(ArrayRef<int64_t> values, Type element) {
-  auto type = RankedTensorType::get({static_cast<int64_t>(values.size())},
-                                    element);
+  auto type =
+      RankedTensorType::get({static_cast<int64_t>(values.size())}, element);
   SmallVector<Attribute> attrs;
   for (int64_t v : values)
     attrs.push_back(getIntegerAttr(element, v));
@@ -128,8 +129,8 @@ Buffer KernelBuilder::table(ArrayRef<int64_t> values, Type element) {
 }
 
 Buffer KernelBuilder::table(ArrayRef<double> values, Type element) {
-  auto type = RankedTensorType::get({static_cast<int64_t>(values.size())},
-                                    element);
+  auto type =
+      RankedTensorType::get({static_cast<int64_t>(values.size())}, element);
   SmallVector<Attribute> attrs;
   for (double v : values)
     attrs.push_back(getFloatAttr(element, v));
@@ -171,9 +172,9 @@ public:
 
   /// Consecutive bytes, as lanes of i32.
   Value bytes(int64_t offset, Value at, bool isSigned) {
-    Value raw = vector::LoadOp::create(
-        b, b.lanesOf(b.getI8Type()), matrix.memref,
-        ValueRange{b.iadd(b.iadd(base, offset), at)});
+    Value raw =
+        vector::LoadOp::create(b, b.lanesOf(b.getI8Type()), matrix.memref,
+                               ValueRange{b.iadd(b.iadd(base, offset), at)});
     VectorType type = b.lanesOf(b.getI32Type());
     if (isSigned)
       return arith::ExtSIOp::create(b, type, raw);
@@ -220,9 +221,9 @@ public:
     Value highShift = b.toI32(b.imul(quarter, 2));
     high = b.iand(b.shiftRight(high, b.splat(highShift)), 3);
     Value q = b.iadd(b.iadd(low, b.shiftLeft(high, 4)), -32);
-    Value scale = signedByte(
-        192, b.iadd(b.iadd(b.imul(half128, 8), b.imul(quarter, 2)),
-                    b.idiv(l, 16)));
+    Value scale =
+        signedByte(192, b.iadd(b.iadd(b.imul(half128, 8), b.imul(quarter, 2)),
+                               b.idiv(l, 16)));
     return b.fmul(toFloat(q), b.fmul(half(208), scale));
   }
 

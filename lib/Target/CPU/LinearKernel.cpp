@@ -45,8 +45,7 @@ public:
       SmallVector<Value> columns;
       for (int64_t j = 0; j < shape.columns; ++j) {
         Value column = b.iadd(b.imul(block, shape.columns), j);
-        columns.push_back(
-            arith::MinUIOp::create(b, column, b.index(n - 1)));
+        columns.push_back(arith::MinUIOp::create(b, column, b.index(n - 1)));
       }
       int64_t whole = m / shape.rows;
       b.staticLoop(whole, 1, ValueRange(), [&](Value i, ValueRange) {
@@ -94,8 +93,8 @@ private:
         Value sum = b.reduceAdd(sums[i * columns.size() + j]);
         if (op.getBias())
           sum = b.fadd(sum, b.loadScalar(b.bufferOf(op.getBias()), column));
-        b.storeScalar(
-            result, b.iadd(b.imul(b.iadd(firstRow, i), n), column), sum);
+        b.storeScalar(result, b.iadd(b.imul(b.iadd(firstRow, i), n), column),
+                      sum);
       }
   }
 };
@@ -105,7 +104,8 @@ private:
 LogicalResult cpu::checkLinear(const KernelFunction &kernel, LinearOp op) {
   for (Value v : op->getOperands())
     if (isa<IntegerType>(tensorType(v).getElementType()))
-      return op.emitOpError("expected floating point or quantised operands, got ")
+      return op.emitOpError(
+                 "expected floating point or quantised operands, got ")
              << v.getType();
   if (getBlockElements(tensorType(op.getInput()).getElementType()) > 1)
     return op.emitOpError("expected plain activations, got ")
@@ -120,7 +120,8 @@ int64_t cpu::linearTiles(LinearOp op, const TargetRecord &target) {
   int64_t work = std::max(getTensorBytes(tensorType(op.getWeight())),
                           m * product(tensorShape(op.getWeight())) / 8);
   int64_t blocks = std::max<int64_t>(n / Tile::get(m, target).columns, 1);
-  return std::clamp<int64_t>(work / (128 << 10), 1, std::min<int64_t>(blocks, 64));
+  return std::clamp<int64_t>(work / (128 << 10), 1,
+                             std::min<int64_t>(blocks, 64));
 }
 
 void cpu::emitLinear(KernelBuilder &b, LinearOp op) {

@@ -51,16 +51,17 @@ static void addEntry(LLVM::LLVMFuncOp body, StringRef name) {
   Block *block = entry.addEntryBlock(b);
   b.setInsertionPointToStart(block);
   auto loadEntry = [&](Type what, Value list, int64_t i) -> Value {
-    Value at = LLVM::GEPOp::create(b, loc, pointer, what, list,
-                                   ArrayRef<LLVM::GEPArg>{
-                                       static_cast<int32_t>(i)});
+    Value at =
+        LLVM::GEPOp::create(b, loc, pointer, what, list,
+                            ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
     return LLVM::LoadOp::create(b, loc, what, at);
   };
   SmallVector<Value> arguments;
   int64_t memories = 0, scalars = 0;
   for (Type argument : ArrayRef(body.getArgumentTypes()).drop_back(2)) {
     if (isa<LLVM::LLVMPointerType>(argument))
-      arguments.push_back(loadEntry(pointer, block->getArgument(0), memories++));
+      arguments.push_back(
+          loadEntry(pointer, block->getArgument(0), memories++));
     else
       arguments.push_back(loadEntry(i64, block->getArgument(1), scalars++));
   }

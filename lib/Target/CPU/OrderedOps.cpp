@@ -50,9 +50,9 @@ LogicalResult cpu::addRowOp(RowProgram &p, ArgmaxOp op) {
     Value x = p.lanes(op.getLogits(), lane);
     Value i = b.iadd(b.splat(b.toI32(lane.column)), b.iota());
     if (lane.mask) // NaN is never chosen
-      x = b.select(lane.mask, x,
-                   b.constant(x.getType(),
-                              std::numeric_limits<double>::quiet_NaN()));
+      x = b.select(
+          lane.mask, x,
+          b.constant(x.getType(), std::numeric_limits<double>::quiet_NaN()));
     keepBetter(b, best[0], best[1], x, i);
   };
   item.combine = [&p](RowItem &, MutableArrayRef<Value> best,

@@ -17,9 +17,10 @@
 // A recipe adds *items*. An elementwise item computes lanes from lanes at the
 // same position; it joins the sweep of the item that computes its operands, so
 // the value stays in registers. A reduction accumulates over a sweep, and what
-// needs its result goes into a later phase. A *loop* item has sweeps of its own,
-// for what reads elements at other positions. A value that is read in another
-// phase than its own lies in the row's scratch, or in the kernel's result.
+// needs its result goes into a later phase. A *loop* item has sweeps of its
+// own, for what reads elements at other positions. A value that is read in
+// another phase than its own lies in the row's scratch, or in the kernel's
+// result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -81,7 +82,8 @@ struct RowItem {
 class RowProgram {
 public:
   /// Plans the kernel; fails, with a message, on what cannot be a row program.
-  static FailureOr<std::unique_ptr<RowProgram>> get(const KernelFunction &kernel);
+  static FailureOr<std::unique_ptr<RowProgram>>
+  get(const KernelFunction &kernel);
 
   /// Emits it into the builder's function.
   void emit(KernelBuilder &builder);

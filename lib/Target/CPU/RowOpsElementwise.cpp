@@ -45,8 +45,8 @@ LogicalResult cpu::addRowOp(RowProgram &p, RmsNormOp op) {
   squares.extent = extent;
   squares.laneInputs = {op.getInput()};
   squares.initial = [&p](RowItem &) {
-    return SmallVector<Value>{p.b().constant(
-        p.b().lanesOf(p.b().getF32Type()), 0.0)};
+    return SmallVector<Value>{
+        p.b().constant(p.b().lanesOf(p.b().getF32Type()), 0.0)};
   };
   // Lanes past the tail hold 0 only if they were loaded: select.
   squares.accumulate = [&p, op](RowItem &, Lane lane,

@@ -45,11 +45,11 @@ LogicalResult cpu::addRowOp(RowProgram &p, LocalIndexOp op) {
     KernelBuilder &b = p.b();
     int64_t unit = op.getUnit();
     Value i = p.rowScalar(op.getInput());
-    Value known = b.icmp(arith::CmpIPredicate::ult, b.toIndex(i),
-                         b.index(count * unit));
+    Value known =
+        b.icmp(arith::CmpIPredicate::ult, b.toIndex(i), b.index(count * unit));
     Value inside = b.toIndex(b.select(known, i, b.i32(0)));
-    Value at = b.iadd(b.imul(b.tableRow(op.getUnits()), count),
-                      b.idiv(inside, unit));
+    Value at =
+        b.iadd(b.imul(b.tableRow(op.getUnits()), count), b.idiv(inside, unit));
     Value slot = b.loadScalar(b.table(slotOf, b.getI32Type()), at);
     Value mine = b.icmp(arith::CmpIPredicate::sge, slot, b.i32(0));
     Value local = b.iadd(b.imul(slot, unit), b.toI32(b.irem(inside, unit)));
@@ -82,8 +82,7 @@ static SmallVector<int64_t> validElements(MaskPadOp op) {
 static LogicalResult addRowMask(RowProgram &p, MaskPadOp op) {
   SmallVector<int64_t> valid = validElements(op);
   int64_t extent = tensorShape(op.getInput())[op.getDim()];
-  bool integer =
-      isa<IntegerType>(tensorType(op.getInput()).getElementType());
+  bool integer = isa<IntegerType>(tensorType(op.getInput()).getElementType());
   if (integer && p.extentOf(op.getResult()) != 1)
     return op.emitOpError("expected one integer for each row of the kernel, "
                           "got ")
@@ -96,15 +95,15 @@ static LogicalResult addRowMask(RowProgram &p, MaskPadOp op) {
     Value at = b.iadd(b.imul(b.tableRow(op.getUnits()), extent),
                       p.rowIndex(op.getDim()));
     Value flag = b.loadScalar(b.table(valid, b.getI8Type()), at);
-    Value exists = b.icmp(arith::CmpIPredicate::ne, flag,
-                          b.constantInt(b.getI8Type(), 0));
+    Value exists =
+        b.icmp(arith::CmpIPredicate::ne, flag, b.constantInt(b.getI8Type(), 0));
     self.scalars = {exists};
     if (integer) {
       int64_t identity =
           static_cast<int64_t>(op.getIdentity().convertToDouble());
-      p.setRowScalar(op.getResult(),
-                     b.select(exists, p.rowScalar(op.getInput()),
-                              b.i32(identity)));
+      p.setRowScalar(
+          op.getResult(),
+          b.select(exists, p.rowScalar(op.getInput()), b.i32(identity)));
     }
   };
   if (!integer) {
@@ -158,9 +157,9 @@ LogicalResult cpu::addRowOp(RowProgram &p, MaskPadOp op) {
   item.atRow = [&p, op, limits, prefix, period](RowItem &self) mutable {
     KernelBuilder &b = p.b();
     Value row = b.tableRow(op.getUnits());
-    self.scalars = {prefix ? b.splat(b.loadScalar(
-                                 b.table(limits, b.getI32Type()), row))
-                           : b.imul(row, period)};
+    self.scalars = {
+        prefix ? b.splat(b.loadScalar(b.table(limits, b.getI32Type()), row))
+               : b.imul(row, period)};
   };
   item.compute = [&p, op, prefix, expanded](RowItem &self, Lane lane) mutable {
     KernelBuilder &b = p.b();
@@ -175,8 +174,8 @@ LogicalResult cpu::addRowOp(RowProgram &p, MaskPadOp op) {
       exists = b.icmp(arith::CmpIPredicate::ne, flags,
                       b.constantInt(flags.getType(), 0));
     }
-    return b.select(exists, x,
-                    b.constant(x.getType(), op.getIdentity().convertToDouble()));
+    return b.select(
+        exists, x, b.constant(x.getType(), op.getIdentity().convertToDouble()));
   };
   p.add(std::move(item));
   return success();
@@ -210,8 +209,7 @@ static LogicalResult addRowTake(RowProgram &p, TakeUnitsOp op) {
   int64_t dim = op.getDim(), extent = p.extentOf(op.getResult());
   int64_t in = tensorShape(op.getInput())[dim];
   int64_t out = tensorShape(op.getResult())[dim];
-  bool integer =
-      isa<IntegerType>(tensorType(op.getInput()).getElementType());
+  bool integer = isa<IntegerType>(tensorType(op.getInput()).getElementType());
   if (integer && extent != 1)
     return op.emitOpError("expected one integer for each row of the kernel, "
                           "got ")
@@ -304,8 +302,8 @@ LogicalResult cpu::addRowOp(RowProgram &p, TakeUnitsOp op) {
   item.extent = p.extentOf(op.getResult());
   item.results = {op.getResult()};
   item.memoryInputs = {op.getInput()};
-  item.loops = [&p, op, in, out, inner, outer, starts,
-                table](RowItem &, Value) mutable {
+  item.loops = [&p, op, in, out, inner, outer, starts, table](RowItem &,
+                                                              Value) mutable {
     KernelBuilder &b = p.b();
     int64_t runs = starts.size();
     Buffer sources = b.table(table, b.getI32Type());

@@ -104,8 +104,7 @@ LogicalResult cpu::addRowOp(RowProgram &p, CacheSlotsOp op) {
     Value at = b.iadd(b.imul(p.rowIndex(0), perSequence), b.idiv(inside, size));
     Value block = b.loadScalar(b.bufferOf(op.getBlocks()), at);
     Value known = b.icmp(arith::CmpIPredicate::sge, block, b.i32(0));
-    Value slot =
-        b.iadd(b.imul(block, size), b.toI32(b.irem(inside, size)));
+    Value slot = b.iadd(b.imul(block, size), b.toI32(b.irem(inside, size)));
     p.setRowScalar(op.getResult(),
                    b.select(b.both(valid, known), slot, b.i32(-1)));
   };
@@ -139,9 +138,8 @@ LogicalResult cpu::addRowOp(RowProgram &p, CacheAppendOp op) {
       KernelBuilder &b = p.b();
       Value condition = inPool(), value = p.rowScalar(op.getValues());
       Value slot = b.toIndex(p.rowScalar(op.getSlots()));
-      b.ifThen(condition, [&] {
-        b.storeScalar(b.bufferOf(op.getPool()), slot, value);
-      });
+      b.ifThen(condition,
+               [&] { b.storeScalar(b.bufferOf(op.getPool()), slot, value); });
     };
     p.add(std::move(item));
     return success();

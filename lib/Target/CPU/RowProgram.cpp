@@ -53,8 +53,7 @@ RowItem &RowProgram::add(RowItem added) {
   int64_t extent = item.groups * item.extent;
   Nest *nest = nests.empty() ? nullptr : &nests.back();
   if (!nest || nest->groups * nest->extent != extent ||
-      !(nest->anyGroups || item.anyGroups ||
-        nest->groups == item.groups)) {
+      !(nest->anyGroups || item.anyGroups || nest->groups == item.groups)) {
     nests.push_back({item.groups, item.extent, item.anyGroups, {}});
     nest = &nests.back();
   } else if (nest->anyGroups && !item.anyGroups) {
@@ -162,8 +161,9 @@ LogicalResult RowProgram::addCopy(Value argument) {
   item.memoryInputs = {argument};
   if (!isa<FloatType>(tensorType(argument).getElementType())) {
     if (item.extent != 1)
-      return kernel.func.emitError("expected to return one integer for each row, "
-                                   "got ")
+      return kernel.func.emitError(
+                 "expected to return one integer for each row, "
+                 "got ")
              << argument.getType();
     item.atRow = [this, argument](RowItem &) {
       setRowScalar(argument, rowScalar(argument));
@@ -184,8 +184,8 @@ LogicalResult RowProgram::planStorage() {
   for (RowItem &item : items) {
     for (Value v : item.laneInputs) {
       RowItem *definition = definitions.lookup(v);
-      if (definition && (definition->nest != item.nest ||
-                         definition->phase != item.phase))
+      if (definition &&
+          (definition->nest != item.nest || definition->phase != item.phase))
         stored.insert(v);
     }
     for (Value v : item.memoryInputs)

@@ -112,8 +112,8 @@ emitObject(llvm::Module &module, llvm::TargetMachine &machine, Location loc) {
 }
 
 static LogicalResult checkUndefined(ArrayRef<char> object, Location loc) {
-  auto file = llvm::object::ObjectFile::createObjectFile(
-      llvm::MemoryBufferRef(StringRef(object.data(), object.size()), "kernels"));
+  auto file = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(
+      StringRef(object.data(), object.size()), "kernels"));
   if (!file)
     return emitError(loc) << "cannot read the kernels' object file: "
                           << llvm::toString(file.takeError());
@@ -137,12 +137,11 @@ static LogicalResult checkUndefined(ArrayRef<char> object, Location loc) {
 
 /// A name in the system's folder for temporary files; the file is removed when
 /// `remover` goes.
-static FailureOr<std::string> createTemporary(StringRef suffix,
-                                              llvm::FileRemover &remover,
-                                              Location loc) {
+static FailureOr<std::string>
+createTemporary(StringRef suffix, llvm::FileRemover &remover, Location loc) {
   SmallString<128> path;
-  if (std::error_code error = llvm::sys::fs::createTemporaryFile(
-          "heddle-kernels", suffix, path))
+  if (std::error_code error =
+          llvm::sys::fs::createTemporaryFile("heddle-kernels", suffix, path))
     return emitError(loc) << "cannot create a temporary file: "
                           << error.message();
   remover.setFile(path);

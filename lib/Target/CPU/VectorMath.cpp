@@ -47,8 +47,7 @@ Value cpu::buildLog(KernelBuilder &b, Value x) {
   Value raw = b.bitcast(x, bits);
   Value shifted = b.iadd(raw, 0x3f800000 - 0x3f3504f3);
   Value e = arith::SIToFPOp::create(
-      b, type,
-      b.iadd(b.shiftRight(shifted, b.constantInt(bits, 23)), -127));
+      b, type, b.iadd(b.shiftRight(shifted, b.constantInt(bits, 23)), -127));
   Value m = b.bitcast(b.iadd(b.iand(shifted, 0x007fffff), 0x3f3504f3), type);
   Value f = b.fsub(m, c(1.0)), z = b.fmul(f, f);
   Value p = polynomial(b, f,
@@ -99,8 +98,8 @@ std::pair<Value, Value> cpu::buildSinCos(KernelBuilder &b, Value angle) {
       b, bits, b.bitcast(t, b.withElement(wide, b.getI64Type())));
   Value r = arith::TruncFOp::create(b, type, r64);
   Value z = b.fmul(r, r);
-  Value sine = polynomial(
-      b, z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1});
+  Value sine =
+      polynomial(b, z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1});
   sine = b.fma(b.fmul(sine, z), r, r);
   Value cosine = polynomial(b, z,
                             {2.443315711809948e-5, -1.388731625493765e-3,

@@ -54,7 +54,8 @@ public:
 
   static Result<std::shared_ptr<const Bundle>> open(const std::string &path);
   /// From bytes in memory (tests, fuzzers, Python).
-  static Result<std::shared_ptr<const Bundle>> parse(std::vector<uint8_t> bytes);
+  static Result<std::shared_ptr<const Bundle>>
+  parse(std::vector<uint8_t> bytes);
 
   virtual const fb::Plan &plan() const = 0;
   /// Number of ranks: the product of the axis sizes.
@@ -71,7 +72,8 @@ struct BundleSection {
 };
 
 /// Lays out a container. Used by the compiler and by tests.
-std::vector<uint8_t> serializeBundle(const std::vector<BundleSection> &sections);
+std::vector<uint8_t>
+serializeBundle(const std::vector<BundleSection> &sections);
 
 /// Writes to a temporary name beside `path`, syncs, renames.
 Status writeFileAtomically(const std::string &path,

@@ -94,6 +94,13 @@ public:
 /// All ranks of the world in this process, through shared memory.
 std::unique_ptr<Communicator> createInProcessCommunicator(int64_t worldSize);
 
+/// One rank per process, the processes of MPI_COMM_WORLD; in the library
+/// heddle_rt_comm_mpi. All processes call it together. One at a time lives in a
+/// process; the first one initialises MPI unless the host has done so (with
+/// MPI_THREAD_SERIALIZED), and no other thread may call MPI while it lives.
+/// Results are the same bits as in process.
+Result<std::unique_ptr<Communicator>> createMpiCommunicator();
+
 } // namespace heddle::rt
 
 #endif // HEDDLE_RT_COMMUNICATOR_H

@@ -87,9 +87,9 @@ HEDDLE_API void heddle_weights_free(heddle_weights *weights);
 /*===-- Sessions ----------------------------------------------------------===*/
 
 typedef struct heddle_session_options {
-  size_t struct_size;     /* sizeof(heddle_session_options) */
-  int32_t workers;        /* 0 = one per processor */
-  int32_t poisoned;       /* not 0: fill memory with `poison` first */
+  size_t struct_size; /* sizeof(heddle_session_options) */
+  int32_t workers;    /* 0 = one per processor */
+  int32_t poisoned;   /* not 0: fill memory with `poison` first */
   uint32_t poison;
   uint32_t reserved;
   uint64_t schedule_seed; /* 0 = first come, first served */
@@ -98,10 +98,9 @@ typedef struct heddle_session_options {
 
 /* All ranks of the bundle in this process. `options` may be null. The session
    keeps the bundle alive. */
-HEDDLE_API heddle_status
-heddle_session_create(const heddle_bundle *bundle,
-                      const heddle_session_options *options,
-                      heddle_session **out_session);
+HEDDLE_API heddle_status heddle_session_create(
+    const heddle_bundle *bundle, const heddle_session_options *options,
+    heddle_session **out_session);
 HEDDLE_API void heddle_session_free(heddle_session *session);
 
 /* `progress` may be null; it is called with bytes done and in all, from any

@@ -33,8 +33,8 @@ struct Packing {
   int64_t (*bytes)(int64_t rows, int64_t cols, DType dtype);
   /// Fills `out` (`bytes(…)` long) from row-major elements of the same type.
   /// Null if packed data are the row-major data themselves.
-  void (*pack)(const uint8_t *rowMajor, int64_t rows, int64_t cols,
-               DType dtype, uint8_t *out);
+  void (*pack)(const uint8_t *rowMajor, int64_t rows, int64_t cols, DType dtype,
+               uint8_t *out);
 };
 
 /// The format of that name; null if this runtime does not know it.

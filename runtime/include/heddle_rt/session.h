@@ -85,10 +85,12 @@ public:
   /// Runs `program` on all ranks to its end. If a rank fails, every rank stops
   /// and the status names the rank and the instruction.
   virtual Status run(const std::string &program) = 0;
-  /// Reads an output in its global shape (the first owner of each unit).
+  /// Reads an output in its global shape (the first owner of each unit). If
+  /// ranks live in several processes, each of them calls this, in the same
+  /// order.
   virtual Result<HostTensor> output(const std::string &program,
                                     const std::string &name) = 0;
-  /// Reads a state tensor in its global shape.
+  /// Reads a state tensor in its global shape, like `output`.
   virtual Result<HostTensor> state(const std::string &name) = 0;
   /// Writes the trace that the options ask for. The destructor does so too, but
   /// has nobody to tell if it fails.

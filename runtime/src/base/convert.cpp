@@ -31,9 +31,8 @@ void encodeQ8_0(const float *values, uint8_t *out) {
   for (int i = 0; i < 32; ++i) {
     float rounded = std::round(values[i] * inverse);
     // NaN and infinities have no place in a block; they become 0.
-    int8_t stored = std::fabs(rounded) <= 127.0f
-                        ? static_cast<int8_t>(rounded)
-                        : int8_t{0};
+    int8_t stored =
+        std::fabs(rounded) <= 127.0f ? static_cast<int8_t>(rounded) : int8_t{0};
     out[2 + i] = static_cast<uint8_t>(stored);
   }
 }

@@ -11,8 +11,8 @@
 #include "base/text.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -73,8 +73,8 @@ Result<std::vector<BundleSection>> parseContainer(const uint8_t *bytes,
                   concat("bundle: expected version ", kBundleVersion, ", got ",
                          header.version));
   if (header.count > kMaxSections)
-    return dataLoss(concat("expected at most ", kMaxSections,
-                           " sections, got ", header.count));
+    return dataLoss(concat("expected at most ", kMaxSections, " sections, got ",
+                           header.count));
 
   std::vector<BundleSection> sections;
   uint64_t end = kPage; // sections are in order and do not overlap
@@ -89,10 +89,9 @@ Result<std::vector<BundleSection>> parseContainer(const uint8_t *bytes,
       if (other.id == id)
         return dataLoss(concat("section '", id, "' is there twice"));
     if (entry.offset % kPage != 0 || entry.offset < end)
-      return dataLoss(concat("section '", id,
-                             "': expected an offset that is a multiple of ",
-                             kPage, " and at least ", end, ", got ",
-                             entry.offset));
+      return dataLoss(concat(
+          "section '", id, "': expected an offset that is a multiple of ",
+          kPage, " and at least ", end, ", got ", entry.offset));
     if (entry.offset > length || entry.length > length - entry.offset)
       return dataLoss(concat("section '", id, "' ends at ", entry.offset, " + ",
                              entry.length, ", the file at ", length));
@@ -146,19 +145,19 @@ serializeBundle(const std::vector<BundleSection> &sections) {
 Status writeFileAtomically(const std::string &path,
                            const std::vector<uint8_t> &bytes) {
   static std::atomic<unsigned> counter{0};
-  std::string temporary = concat(path, ".", getpid(), ".",
-                                 counter.fetch_add(1), ".tmp");
+  std::string temporary =
+      concat(path, ".", getpid(), ".", counter.fetch_add(1), ".tmp");
   auto fail = [&](const char *what) {
     int error = errno;
     unlink(temporary.c_str());
     Code code = error == ENOSPC || error == EDQUOT ? Code::resource_exhausted
                                                    : Code::invalid_argument;
-    return Status(code, concat("cannot ", what, " '", path,
-                               "': ", std::strerror(error)));
+    return Status(
+        code, concat("cannot ", what, " '", path, "': ", std::strerror(error)));
   };
 
-  int file = ::open(temporary.c_str(),
-                    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  int file =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0)
     return fail("create");
   for (size_t done = 0; done < bytes.size();) {

@@ -109,9 +109,9 @@ KernelLibrary::~KernelLibrary() {
 Status KernelLibrary::load(std::string_view elf) {
   file_ = memfd_create("heddle-kernels", MFD_CLOEXEC);
   if (file_ < 0)
-    return Status(Code::resource_exhausted,
-                  concat("cannot create memory for the kernels: ",
-                         std::strerror(errno)));
+    return Status(
+        Code::resource_exhausted,
+        concat("cannot create memory for the kernels: ", std::strerror(errno)));
   for (size_t done = 0; done < elf.size();) {
     ssize_t written = ::write(file_, elf.data() + done, elf.size() - done);
     if (written < 0 && errno == EINTR)

@@ -17,8 +17,7 @@ namespace {
 class Instructions {
 public:
   Instructions(const fb::Plan &plan, const fb::RankClass &cls,
-               const fb::Program &program, ProblemList &problems,
-               int64_t &work)
+               const fb::Program &program, ProblemList &problems, int64_t &work)
       : plan_(plan), cls_(cls), program_(program), problems_(problems),
         work_(work) {}
 
@@ -30,10 +29,9 @@ private:
   }
 
   std::string where() const {
-    std::string text =
-        concat("class '", cls_.name()->string_view(), "', program '",
-               program_.name()->string_view(), "', ",
-               fb::EnumNameBody(instr_->body_type()));
+    std::string text = concat("class '", cls_.name()->string_view(),
+                              "', program '", program_.name()->string_view(),
+                              "', ", fb::EnumNameBody(instr_->body_type()));
     auto note = [&](int32_t index, const char *what) {
       if (index >= 0 && index < sizeOf(plan_.strings()))
         text += concat(
@@ -141,8 +139,8 @@ private:
           operand(copy->destination(), "the destination") &&
           copy->source()->bytes() != copy->destination()->bytes())
         problem("expected a source and a destination of one size, got ",
-                copy->source()->bytes(), " and ",
-                copy->destination()->bytes(), " bytes");
+                copy->source()->bytes(), " and ", copy->destination()->bytes(),
+                " bytes");
       return;
     }
     case fb::Body_Fill:
@@ -156,8 +154,7 @@ private:
     case fb::Body_PutScalar: {
       const fb::PutScalar *put = instr.body_as_PutScalar();
       scalar(put->src(), "the source");
-      return checkElement(*put->destination(), put->dtype(),
-                          "the destination");
+      return checkElement(*put->destination(), put->dtype(), "the destination");
     }
     case fb::Body_Record: {
       const fb::Record *record = instr.body_as_Record();
@@ -330,8 +327,7 @@ private:
     bool all = collective.kind() == fb::CollectiveKind_all_to_all;
     bool scatter = collective.kind() == fb::CollectiveKind_reduce_scatter;
     bool gather = collective.kind() == fb::CollectiveKind_all_gather;
-    atLeast(collective.source(), all || scatter ? grouped : bytes,
-            "a source");
+    atLeast(collective.source(), all || scatter ? grouped : bytes, "a source");
     atLeast(collective.destination(), all || gather ? grouped : bytes,
             "a destination");
     aligned(collective.source(), blockBytes(*dtype), "the source");
@@ -350,8 +346,7 @@ private:
     case fb::DType_f32:
       break;
     default:
-      problem("expected an integer type or f32, got ",
-              static_cast<int>(type));
+      problem("expected an integer type or f32, got ", static_cast<int>(type));
       return;
     }
     if (operand(&element, what)) {

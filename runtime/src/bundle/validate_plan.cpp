@@ -228,8 +228,8 @@ private:
     names.clear();
     for (int64_t i = 0, n = sizeOf(cls.states()); i < n; ++i) {
       const fb::State *state = cls.states()->Get(static_cast<uint32_t>(i));
-      std::string name = concat(where, ", state '",
-                                state->name()->string_view(), "'");
+      std::string name =
+          concat(where, ", state '", state->name()->string_view(), "'");
       if (!names.insert(state->name()->string_view()).second)
         problems_.add(name, " is there twice");
       checkTensor(cls, *state->operand(), state->dtype(), state->dims(), name);
@@ -267,9 +267,8 @@ private:
       const fb::Region *region = cls.regions()->Get(static_cast<uint32_t>(i));
       std::string_view name = region->name()->string_view();
       if (region->space() < 0 || region->space() >= spaces) {
-        problems_.add(where, ", region '", name,
-                      "': expected a space below ", spaces, ", got ",
-                      region->space());
+        problems_.add(where, ", region '", name, "': expected a space below ",
+                      spaces, ", got ", region->space());
         continue;
       }
       int64_t size =
@@ -306,24 +305,25 @@ private:
                       "': expected a scalar below ", program.scalars(),
                       ", got ", param->scalar());
       if (param->lo() > param->initial() || param->initial() > param->hi())
-        problems_.add(where, ", parameter '", name, "': expected ",
-                      param->lo(), " <= initial <= ", param->hi(), ", got ",
+        problems_.add(where, ", parameter '", name, "': expected ", param->lo(),
+                      " <= initial <= ", param->hi(), ", got ",
                       param->initial());
     }
-    auto checkIOs = [&](const flatbuffers::Vector<flatbuffers::Offset<fb::IO>>
-                            *ios,
-                        const char *what, bool covered) {
-      names.clear();
-      for (int64_t i = 0, n = sizeOf(ios); i < n && !problems_.full(); ++i) {
-        const fb::IO *io = ios->Get(static_cast<uint32_t>(i));
-        std::string name = concat(where, ", ", what, " '",
-                                  io->name()->string_view(), "'");
-        if (!names.insert(io->name()->string_view()).second)
-          problems_.add(name, " is there twice");
-        checkTensor(cls, *io->operand(), io->dtype(), io->dims(), name,
-                    covered);
-      }
-    };
+    auto checkIOs =
+        [&](const flatbuffers::Vector<flatbuffers::Offset<fb::IO>> *ios,
+            const char *what, bool covered) {
+          names.clear();
+          for (int64_t i = 0, n = sizeOf(ios); i < n && !problems_.full();
+               ++i) {
+            const fb::IO *io = ios->Get(static_cast<uint32_t>(i));
+            std::string name =
+                concat(where, ", ", what, " '", io->name()->string_view(), "'");
+            if (!names.insert(io->name()->string_view()).second)
+              problems_.add(name, " is there twice");
+            checkTensor(cls, *io->operand(), io->dtype(), io->dims(), name,
+                        covered);
+          }
+        };
     checkIOs(program.inputs(), "input", /*covered=*/false);
     checkIOs(program.outputs(), "output", /*covered=*/true);
     if (!problems_.empty())
@@ -374,8 +374,7 @@ private:
       if (!checkMap(*dim, parts, units, covered, at))
         return false;
       if (dim->map() < 0 && covered && held < units) {
-        problems_.add(at, ": expected slots for ", units, " units, got ",
-                      held);
+        problems_.add(at, ": expected slots for ", units, " units, got ", held);
         return false;
       }
       local.push_back(extent);
@@ -392,7 +391,8 @@ private:
                     ", got ", dim.map());
       return false;
     }
-    const fb::IntTable *map = plan_.tables()->Get(static_cast<uint32_t>(dim.map()));
+    const fb::IntTable *map =
+        plan_.tables()->Get(static_cast<uint32_t>(dim.map()));
     if (map->rows() != parts || map->cols() != dim.slots()) {
       problems_.add(at, ": expected a map of ", parts, " x ", dim.slots(),
                     ", got ", map->rows(), " x ", map->cols());
@@ -485,17 +485,17 @@ private:
     work_ += layers;
     if (layers > 0) {
       int64_t last = 0;
-      int64_t region = cls.regions()
-                           ->Get(static_cast<uint32_t>(
-                               recipe.operand()->region()))
-                           ->bytes();
+      int64_t region =
+          cls.regions()
+              ->Get(static_cast<uint32_t>(recipe.operand()->region()))
+              ->bytes();
       int64_t room =
           region - recipe.operand()->base() - recipe.operand()->bytes();
       if (recipe.layer_stride() < 0 ||
           !checkedMul(layers - 1, recipe.layer_stride(), last) || last > room)
         problems_.add(where, ": ", layers, " layers of stride ",
-                      recipe.layer_stride(),
-                      " do not fit in the region of ", region, " bytes");
+                      recipe.layer_stride(), " do not fit in the region of ",
+                      region, " bytes");
       for (int32_t layer : *recipe.layers())
         if (layer < 0) {
           problems_.add(where, ": expected layer numbers, got ", layer);
@@ -523,8 +523,10 @@ private:
       int64_t rows = sizeOf(recipe.dims()) ? recipe.dims()->Get(0)->size() : 0;
       if (recipe.heads() < 1 || rows % recipe.heads() != 0 ||
           rows / recipe.heads() % 2 != 0)
-        problems_.add(where, ": expected ", rows, " rows in heads of an even "
-                      "size, got ", recipe.heads(), " heads");
+        problems_.add(where, ": expected ", rows,
+                      " rows in heads of an even "
+                      "size, got ",
+                      recipe.heads(), " heads");
     }
   }
 
@@ -573,8 +575,8 @@ Result<const fb::Plan *> verifyPlan(std::string_view bytes) {
           if (!problems.full())
             validateRanges(*plan, *cls, *program, problems, work);
   if (!problems.empty())
-    return Status(Code::invalid_argument, "the plan is invalid: " +
-                                              problems.text());
+    return Status(Code::invalid_argument,
+                  "the plan is invalid: " + problems.text());
   return plan;
 }
 

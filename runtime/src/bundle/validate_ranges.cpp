@@ -187,8 +187,8 @@ private:
       return;
     // hi - 1, or lo + max_trips - 1 if that is less (more trips are refused).
     Interval iv = intervalOf(
-        lo.lo, std::min(__int128{hi.hi}, __int128{lo.hi} + instr.max_trips()) -
-                   1);
+        lo.lo,
+        std::min(__int128{hi.hi}, __int128{lo.hi} + instr.max_trips()) - 1);
     loop(*instr.body(), instr.max_trips(), [&] {
       at(instr.iv()) = iv;
       return true;
@@ -269,7 +269,8 @@ private:
 
   Interval lookup(const fb::ScalarInstr &instr) {
     size_t index = static_cast<size_t>(instr.imm());
-    const fb::IntTable *table = plan_.tables()->Get(static_cast<uint32_t>(index));
+    const fb::IntTable *table =
+        plan_.tables()->Get(static_cast<uint32_t>(index));
     const int64_t *data = table->data()->data();
     // The executor refuses indices out of range.
     auto clip = [](Interval i, int64_t size) {
@@ -292,7 +293,8 @@ private:
       return *whole_[index];
     }
     work_ += cells / 16;
-    Interval result = Interval::exactly(data[rows.lo * table->cols() + cols.lo]);
+    Interval result =
+        Interval::exactly(data[rows.lo * table->cols() + cols.lo]);
     for (int64_t r = rows.lo; r <= rows.hi; ++r)
       for (int64_t c = cols.lo; c <= cols.hi; ++c)
         result = result.join(Interval::exactly(data[r * table->cols() + c]));
@@ -321,10 +323,9 @@ private:
              : value > Interval::kMax ? std::string("more than 2^63")
                                       : concat(static_cast<int64_t>(value));
     };
-    std::string where =
-        concat("class '", cls_.name()->string_view(), "', program '",
-               program_.name()->string_view(), "', ",
-               fb::EnumNameBody(instr_->body_type()));
+    std::string where = concat("class '", cls_.name()->string_view(),
+                               "', program '", program_.name()->string_view(),
+                               "', ", fb::EnumNameBody(instr_->body_type()));
     if (instr_->op() >= 0)
       where += concat(" of ", plan_.strings()
                                   ->Get(static_cast<uint32_t>(instr_->op()))

@@ -105,8 +105,7 @@ heddle_status heddle_bundle_parse(const void *bytes, size_t length,
   return guarded([&] {
     const uint8_t *begin = static_cast<const uint8_t *>(bytes);
     return keepBundle(
-        Bundle::parse(std::vector<uint8_t>(begin, begin + length)),
-        out_bundle);
+        Bundle::parse(std::vector<uint8_t>(begin, begin + length)), out_bundle);
   });
 }
 
@@ -212,8 +211,8 @@ heddle_status heddle_session_set_input(heddle_session *session,
   if (!session || !program || !name || (!shape && rank) || (!data && bytes))
     return missing("a session, a program, a name, a shape and data");
   return guarded([&]() -> Status {
-    std::optional<DType> type = knownDType(static_cast<fb::DType>(
-        dtype >= 0 && dtype <= 255 ? dtype : 255));
+    std::optional<DType> type = knownDType(
+        static_cast<fb::DType>(dtype >= 0 && dtype <= 255 ? dtype : 255));
     if (!type)
       return Status(Code::invalid_argument,
                     "expected an element type, got " + std::to_string(dtype));

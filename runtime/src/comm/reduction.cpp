@@ -97,6 +97,13 @@ void reduce(ReduceOp op, const void *const *sources, int64_t ranks,
     result[i] = Type::narrow(acc[i]);
 }
 
+bool overlaps(const void *a, int64_t bytesA, const void *b, int64_t bytesB) {
+  uintptr_t x = reinterpret_cast<uintptr_t>(a);
+  uintptr_t y = reinterpret_cast<uintptr_t>(b);
+  return bytesA > 0 && bytesB > 0 && x < y + static_cast<uint64_t>(bytesB) &&
+         y < x + static_cast<uint64_t>(bytesA);
+}
+
 } // namespace
 
 bool isReducible(DType dtype) {
@@ -172,8 +179,8 @@ std::string describe(const CollectiveCall &call) {
   case CollectiveOp::send:
   case CollectiveOp::recv:
     return concat(text, call.op == CollectiveOp::send ? " to" : " from",
-                  " rank ", call.peer, " tag ", call.tag, " of ",
-                  call.elements, " ", dtypeName(call.dtype), " elements");
+                  " rank ", call.peer, " tag ", call.tag, " of ", call.elements,
+                  " ", dtypeName(call.dtype), " elements");
   default:
     break;
   }
@@ -193,6 +200,52 @@ std::string mismatch(const CollectiveCall &a, int32_t rankA,
   return concat("mismatched collectives in the group of ranks {",
                 joined(*a.group), "}: rank ", rankA, " calls ", describe(a),
                 ", rank ", rankB, " calls ", describe(b));
+}
+
+Status checkCall(int64_t worldSize, int32_t rank, const CollectiveCall &call) {
+  auto invalid = [&](const std::string &what) {
+    return Status(Code::invalid_argument,
+                  concat("rank ", rank, ", ", describe(call), ": ", what));
+  };
+  if (rank < 0 || rank >= worldSize)
+    return invalid(concat("expected a rank below ", worldSize));
+  if (call.elements < 0 || blockElements(call.dtype) != 1)
+    return invalid("expected a number of plain elements");
+  if (call.op == CollectiveOp::send || call.op == CollectiveOp::recv) {
+    if (call.peer < 0 || call.peer >= worldSize || call.peer == rank)
+      return invalid(concat("expected another rank below ", worldSize));
+    return {};
+  }
+  if (!call.group || call.group->empty() || call.self < 0 ||
+      static_cast<size_t>(call.self) >= call.group->size() ||
+      (*call.group)[static_cast<size_t>(call.self)] != rank)
+    return invalid("expected a group that the rank is a member of");
+  int64_t size = static_cast<int64_t>(call.group->size());
+  int64_t bytes = call.elements * blockBytes(call.dtype);
+  switch (call.op) {
+  case CollectiveOp::allReduce:
+  case CollectiveOp::reduceScatter:
+    if (!isReducible(call.dtype))
+      return invalid("expected f32, f16, bf16, i32 or i64 elements");
+    break;
+  case CollectiveOp::permute:
+    if (call.shift % size != 0 &&
+        overlaps(call.source, bytes, call.destination, bytes))
+      return invalid("expected a destination apart from the source");
+    break;
+  case CollectiveOp::allToAll:
+    if (size > 1 &&
+        overlaps(call.source, size * bytes, call.destination, size * bytes))
+      return invalid("expected a destination apart from the source");
+    break;
+  case CollectiveOp::broadcast:
+    if (call.root < 0 || call.root >= size)
+      return invalid(concat("expected a root below ", size));
+    break;
+  default:
+    break;
+  }
+  return {};
 }
 
 } // namespace heddle::rt

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The arithmetic that every communicator of ours uses, so that their results
-// are the same bits.
+// The arithmetic and the checks that every communicator of ours uses, so that
+// their results are the same bits and their messages the same words.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +30,7 @@ bool isReducible(DType dtype);
 /// fp32 and rounded once, to nearest even; integers wrap around. A NaN wins
 /// over numbers in max and min.
 void reduceBlock(DType dtype, ReduceOp op, const void *const *sources,
-                 int64_t ranks, int64_t first, int64_t count,
-                 void *out);
+                 int64_t ranks, int64_t first, int64_t count, void *out);
 
 /// "all_reduce", …
 const char *collectiveName(CollectiveOp op);
@@ -39,6 +38,9 @@ const char *reductionName(ReduceOp op);
 
 /// "all_reduce sum of 128 f32 elements (id 3)"
 std::string describe(const CollectiveCall &call);
+
+/// A failure if `call` cannot be right, whatever the other members do.
+Status checkCall(int64_t worldSize, int32_t rank, const CollectiveCall &call);
 
 /// Empty if calls of two members of a group fit together, otherwise a message
 /// that shows both.

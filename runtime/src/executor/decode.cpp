@@ -15,7 +15,8 @@
 
 namespace heddle::rt {
 
-DecodeContext::DecodeContext(const fb::Plan &plan, std::vector<KernelFn> kernels)
+DecodeContext::DecodeContext(const fb::Plan &plan,
+                             std::vector<KernelFn> kernels)
     : plan_(plan), kernels_(std::move(kernels)) {
   if (plan.tables())
     for (const fb::IntTable *table : *plan.tables())
@@ -76,8 +77,7 @@ private:
     if (instr_) {
       const auto *strings = context_.plan().strings();
       if (instr_->op() >= 0)
-        origin.name =
-            strings->Get(static_cast<uint32_t>(instr_->op()))->str();
+        origin.name = strings->Get(static_cast<uint32_t>(instr_->op()))->str();
       if (instr_->location() >= 0)
         origin.location =
             strings->Get(static_cast<uint32_t>(instr_->location()))->str();
@@ -99,8 +99,7 @@ private:
     address.firstTerm = static_cast<int32_t>(out_.terms.size());
     if (operand.terms())
       for (const fb::Term *term : *operand.terms()) {
-        out_.terms.push_back(
-            {term->stride(), term->modulus(), term->scalar()});
+        out_.terms.push_back({term->stride(), term->modulus(), term->scalar()});
         ++address.terms;
       }
     out_.addresses.push_back(address);
@@ -276,8 +275,8 @@ private:
                            ->Get(static_cast<uint32_t>(instr.kernel()))
                            ->str();
     if (!launch.kernel && status_.ok())
-      status_ = Status(Code::not_found, concat("kernel '", name,
-                                               "' is not in the bundle"));
+      status_ = Status(Code::not_found,
+                       concat("kernel '", name, "' is not in the bundle"));
     launch.firstAddress = static_cast<int32_t>(out_.addresses.size());
     launch.firstScalar = static_cast<int32_t>(out_.scalarLists.size());
     launch.tiles = instr.tiles();

@@ -42,9 +42,8 @@ Status Executor::build(const Bundle &bundle,
   size_t scalars = 0, loops = 0, addresses = 0, arguments = 0;
   classes_.resize(plan.classes()->size());
   for (const RankMemory &memory : ranks) {
-    uint32_t index = plan.rank_class()->size() == 1
-                         ? 0
-                         : static_cast<uint32_t>(memory.rank);
+    uint32_t index =
+        plan.rank_class()->size() == 1 ? 0 : static_cast<uint32_t>(memory.rank);
     uint32_t cls = static_cast<uint32_t>(plan.rank_class()->Get(index));
     if (!classes_[cls]) {
       classes_[cls] = std::make_unique<ClassPrograms>();
@@ -156,16 +155,15 @@ Status Executor::run(const std::string &program) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!failure_.ok())
-      return Status(Code::aborted, concat("an earlier run failed: ",
-                                          failure_.message()));
+      return Status(Code::aborted,
+                    concat("an earlier run failed: ", failure_.message()));
   }
   std::vector<WorkItem> items;
   for (std::unique_ptr<Rank> &rank : ranks_) {
     auto entry = rank->programs->programs.find(program);
     if (entry == rank->programs->programs.end())
-      return Status(Code::not_found,
-                    concat("rank ", rank->number, " has no program '", program,
-                           "'"));
+      return Status(Code::not_found, concat("rank ", rank->number,
+                                            " has no program '", program, "'"));
     rank->program = &entry->second;
     rank->pc = 0;
     rank->current = 0;

@@ -20,8 +20,8 @@ namespace {
 /// Turns of loops after which a rank that never waits lets others run.
 constexpr uint32_t kFairTurns = 1 << 14;
 
-/// Not inlined into the loop, and no check: verifyPlan has shown that the
-/// address lies in its region whatever the scalars are.
+/// No check: verifyPlan has shown that the address lies in its region whatever
+/// the scalars are.
 inline uint8_t *resolve(const Program &program, const Address &address,
                         uint8_t *const *spaces, const int64_t *scalars) {
   int64_t offset = address.offset;
@@ -125,8 +125,10 @@ void Executor::runTile(Rank &rank, int64_t tile, int64_t tiles) {
     rank.tileStatus = std::move(status);
 }
 
-/// True if this call finished the last tile of the epoch: then the rank is the
-/// caller's.
+/// True if this call finished the last tile: then the rank is the caller's. An
+/// invitation holds for one launch only, so that workers go back to the queue
+/// in between; that the exchange compares the epoch too is what makes a late
+/// one safe.
 bool Executor::runTiles(Rank &rank, uint32_t epoch) {
   uint64_t tickets = rank.tickets.load(std::memory_order_acquire);
   for (;;) {
@@ -149,11 +151,10 @@ bool Executor::runTiles(Rank &rank, uint32_t epoch) {
 /// done; otherwise another worker has the last one and goes on with the rank.
 bool Executor::openTiles(Rank &rank, int64_t tiles) {
   rank.tileFailed.store(false, std::memory_order_relaxed);
-  rank.tileOffset =
-      options_.scheduleSeed
-          ? static_cast<int64_t>(nextRandom(rank.random) %
-                                 static_cast<uint64_t>(tiles))
-          : 0;
+  rank.tileOffset = options_.scheduleSeed
+                        ? static_cast<int64_t>(nextRandom(rank.random) %
+                                               static_cast<uint64_t>(tiles))
+                        : 0;
   int64_t helpers = std::min<int64_t>(tiles, pool_->workers()) - 1;
   if (helpers <= 0) {
     for (int64_t tile = 0; tile < tiles; ++tile)
@@ -213,10 +214,10 @@ bool Executor::startCollective(Rank &rank, const CollectiveCode &code) {
   call.group = group.ranks;
   call.self = group.self;
   call.id = code.id;
-  call.source = resolve(program, addresses[0], rank.spaces.data(),
-                        rank.scalars.data());
-  call.destination = resolve(program, addresses[1], rank.spaces.data(),
-                             rank.scalars.data());
+  call.source =
+      resolve(program, addresses[0], rank.spaces.data(), rank.scalars.data());
+  call.destination =
+      resolve(program, addresses[1], rank.spaces.data(), rank.scalars.data());
   call.elements = rank.scalars[static_cast<size_t>(code.elements)];
   call.shift = code.shift;
   call.root = code.root;
@@ -225,8 +226,7 @@ bool Executor::startCollective(Rank &rank, const CollectiveCode &code) {
 
 bool Executor::startMessage(Rank &rank, const MessageCode &code) {
   const Program &program = *rank.program;
-  const Address &address =
-      program.addresses[static_cast<size_t>(code.address)];
+  const Address &address = program.addresses[static_cast<size_t>(code.address)];
   uint8_t *data =
       resolve(program, address, rank.spaces.data(), rank.scalars.data());
   int64_t peer = rank.scalars[static_cast<size_t>(code.peer)];
@@ -237,8 +237,8 @@ bool Executor::startMessage(Rank &rank, const MessageCode &code) {
   call.destination = data;
   call.elements = address.bytes;
   // The communicator refuses -1.
-  call.peer = peer >= 0 && peer < comm_.worldSize() ? static_cast<int32_t>(peer)
-                                                    : -1;
+  call.peer =
+      peer >= 0 && peer < comm_.worldSize() ? static_cast<int32_t>(peer) : -1;
   call.tag = rank.scalars[static_cast<size_t>(code.tag)];
   return startCall(rank, call);
 }
@@ -397,9 +397,9 @@ template <bool kInstrumented> void Executor::interpret(Rank &rank) {
       const GemmCode &gemm = program.gemms[static_cast<size_t>(code.index)];
       int64_t rows = s[gemm.rows];
       if (rows < 0 || rows > gemm.maxRows)
-        return fail(rank, pc, Error::invalid_argument,
-                    concat("expected 0 to ", gemm.maxRows, " rows, got ",
-                           rows));
+        return fail(
+            rank, pc, Error::invalid_argument,
+            concat("expected 0 to ", gemm.maxRows, " rows, got ", rows));
       const Address *address = program.addresses.data() + gemm.firstAddress;
       for (int32_t i = 0; i < 3; ++i)
         rank.operands[static_cast<size_t>(i)] =
@@ -433,8 +433,8 @@ template <bool kInstrumented> void Executor::interpret(Rank &rank) {
                              " elements, got ", elements));
         complete = startCollective(rank, collective);
       } else {
-        complete =
-            startMessage(rank, program.messages[static_cast<size_t>(code.index)]);
+        complete = startMessage(
+            rank, program.messages[static_cast<size_t>(code.index)]);
       }
       if (!complete)
         return;
@@ -452,7 +452,8 @@ template <bool kInstrumented> void Executor::interpret(Rank &rank) {
       break;
     }
     case Op::fill: {
-      const Address &address = program.addresses[static_cast<size_t>(code.index)];
+      const Address &address =
+          program.addresses[static_cast<size_t>(code.index)];
       fillPattern(resolve(program, address, spaces, s), address.bytes,
                   static_cast<uint32_t>(code.imm));
       break;
@@ -464,11 +465,11 @@ template <bool kInstrumented> void Executor::interpret(Rank &rank) {
                   spaces, s));
       break;
     case Op::putScalar:
-      writeElement(
-          static_cast<DType>(code.dtype),
-          resolve(program, program.addresses[static_cast<size_t>(code.index)],
-                  spaces, s),
-          s[code.a]);
+      writeElement(static_cast<DType>(code.dtype),
+                   resolve(program,
+                           program.addresses[static_cast<size_t>(code.index)],
+                           spaces, s),
+                   s[code.a]);
       break;
 
     case Op::forBegin: {
@@ -479,9 +480,9 @@ template <bool kInstrumented> void Executor::interpret(Rank &rank) {
       }
       uint64_t trips = static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo);
       if (trips > static_cast<uint64_t>(code.imm))
-        return fail(rank, pc, Error::invalid_argument,
-                    concat("expected at most ", code.imm, " iterations, got ",
-                           trips));
+        return fail(
+            rank, pc, Error::invalid_argument,
+            concat("expected at most ", code.imm, " iterations, got ", trips));
       rank.loops[static_cast<size_t>(code.index)] = {lo, hi, 0};
       s[code.dst] = lo;
       break;
@@ -535,8 +536,8 @@ template <bool kInstrumented> void Executor::interpret(Rank &rank) {
       int64_t selector = s[code.a];
       if (selector < 0 || selector >= code.imm)
         return fail(rank, pc, Error::invalid_argument,
-                    concat("expected a case from 0 to ", code.imm - 1,
-                           ", got ", selector));
+                    concat("expected a case from 0 to ", code.imm - 1, ", got ",
+                           selector));
       pc = program.jumps[static_cast<size_t>(code.index + selector)];
       continue;
     }

@@ -28,8 +28,8 @@ Status writeTrace(const std::string &path,
                   const std::vector<const RankTrace *> &ranks) {
   auto quoted = [](const std::string &text) {
     // Names come from the bundle and need not be UTF-8.
-    return nlohmann::json(text).dump(
-        -1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return nlohmann::json(text).dump(-1, ' ', false,
+                                     nlohmann::json::error_handler_t::replace);
   };
   int64_t start = std::numeric_limits<int64_t>::max();
   for (const RankTrace *rank : ranks)
@@ -40,10 +40,11 @@ Status writeTrace(const std::string &path,
   char buffer[160];
   const char *separator = "";
   for (const RankTrace *rank : ranks) {
-    std::snprintf(buffer, sizeof(buffer),
-                  "%s{\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"name\":\"thread_name\""
-                  ",\"args\":{\"name\":\"rank %d\"}}",
-                  separator, rank->rank, rank->rank);
+    std::snprintf(
+        buffer, sizeof(buffer),
+        "%s{\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"name\":\"thread_name\""
+        ",\"args\":{\"name\":\"rank %d\"}}",
+        separator, rank->rank, rank->rank);
     text += buffer;
     separator = ",\n";
     for (const TraceEvent &event : rank->events) {

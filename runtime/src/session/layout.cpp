@@ -72,15 +72,11 @@ std::vector<Run> runsOf(const fb::Plan &plan, const fb::DimShard &dim,
   if (dim.axes())
     for (int32_t axis : *dim.axes())
       coordinate =
-          coordinate *
-              plan.axes()->Get(static_cast<uint32_t>(axis))->size() +
+          coordinate * plan.axes()->Get(static_cast<uint32_t>(axis))->size() +
           coordinates[static_cast<size_t>(axis)];
   const int64_t *map = nullptr;
   if (dim.map() >= 0)
-    map = plan.tables()
-              ->Get(static_cast<uint32_t>(dim.map()))
-              ->data()
-              ->data() +
+    map = plan.tables()->Get(static_cast<uint32_t>(dim.map()))->data()->data() +
           coordinate * dim.slots();
 
   std::vector<Run> runs;

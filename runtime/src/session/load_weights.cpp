@@ -27,9 +27,9 @@ namespace {
 struct Job {
   const fb::RankClass *cls;
   const fb::Recipe *recipe;
-  int64_t place;           // in the stack of layers
-  std::string name;        // global
-  const TensorInfo *info;  // null for random sources
+  int64_t place;          // in the stack of layers
+  std::string name;       // global
+  const TensorInfo *info; // null for random sources
   const std::vector<const RankMemory *> *ranks;
 };
 
@@ -65,15 +65,13 @@ public:
     const fb::Plan &plan = plan_;
     byClass_.resize(plan.classes()->size());
     for (const RankMemory &rank : ranks) {
-      uint32_t index = plan.rank_class()->size() == 1
-                           ? 0
-                           : static_cast<uint32_t>(rank.rank);
+      uint32_t index =
+          plan.rank_class()->size() == 1 ? 0 : static_cast<uint32_t>(rank.rank);
       byClass_[static_cast<size_t>(plan.rank_class()->Get(index))].push_back(
           &rank);
     }
     for (size_t c = 0; c < byClass_.size(); ++c) {
-      const fb::RankClass *cls =
-          plan.classes()->Get(static_cast<uint32_t>(c));
+      const fb::RankClass *cls = plan.classes()->Get(static_cast<uint32_t>(c));
       if (byClass_[c].empty() || !cls->recipes())
         continue;
       for (const fb::Recipe *recipe : *cls->recipes()) {
@@ -118,8 +116,7 @@ public:
     for (const RankMemory *rank : *job.ranks) {
       std::vector<int64_t> coordinates = coordinatesOf(plan_, rank->rank);
       uint8_t *out = place(job, *rank);
-      const uint8_t *&first =
-          done[shardOf(job.recipe->dims(), coordinates)];
+      const uint8_t *&first = done[shardOf(job.recipe->dims(), coordinates)];
       if (first)
         std::memcpy(out, first,
                     static_cast<size_t>(job.recipe->operand()->bytes()));
@@ -157,13 +154,14 @@ private:
 
   void add(const fb::RankClass &cls, const fb::Recipe &recipe, int64_t place,
            int64_t layer, const std::vector<const RankMemory *> &ranks) {
-    Job job{&cls, &recipe, place, substitute(recipe.name()->str(), layer),
+    Job job{&cls,    &recipe, place, substitute(recipe.name()->str(), layer),
             nullptr, &ranks};
     DType dtype = static_cast<DType>(recipe.dtype());
     std::vector<int64_t> shape = shapeOf(recipe);
     if (seed_) {
       if (!canEncode(dtype))
-        problems_.add("tensor '", job.name, "': expected f32, f16, bf16 or "
+        problems_.add("tensor '", job.name,
+                      "': expected f32, f16, bf16 or "
                       "q8_0 storage for random values, got ",
                       dtypeName(dtype));
       jobs_.push_back(std::move(job));
@@ -182,13 +180,14 @@ private:
     job.info = source_.find(stored);
     if (!job.info) {
       missing_ = true;
-      problems_.add("tensor '", stored, "': expected shape ", shapeString(shape),
-                    ", found no such tensor");
+      problems_.add("tensor '", stored, "': expected shape ",
+                    shapeString(shape), ", found no such tensor");
       return;
     }
     if (job.info->shape != shape) {
-      problems_.add("tensor '", stored, "': expected shape ", shapeString(shape),
-                    ", found ", shapeString(job.info->shape));
+      problems_.add("tensor '", stored, "': expected shape ",
+                    shapeString(shape), ", found ",
+                    shapeString(job.info->shape));
       return;
     }
     if (job.info->dtype != dtype && !canEncode(dtype)) {
@@ -224,8 +223,8 @@ private:
     }
     if (padded)
       std::memset(rowMajor, 0, static_cast<size_t>(bytes));
-    if (gguf_ && recipe.gguf_transform() ==
-                     fb::SourceTransform_unpermute_rotary_rows) {
+    if (gguf_ &&
+        recipe.gguf_transform() == fb::SourceTransform_unpermute_rotary_rows) {
       // A head's row half * size / 2 + j is stored as row 2 * j + half.
       int64_t size = layout.global.front() / recipe.heads();
       layout.permuteRows([size](int64_t row) {
@@ -236,8 +235,8 @@ private:
     }
     forEachRow(layout, layout.global, [&](int64_t localRow, int64_t globalRow) {
       for (const Run &run : lastRuns(layout))
-        segment(job, buffers, data, globalRow * layout.globalCols(),
-                run.global, run.count,
+        segment(job, buffers, data, globalRow * layout.globalCols(), run.global,
+                run.count,
                 rowMajor + (localRow * cols + run.local) /
                                blockElements(dtype) * blockBytes(dtype));
     });

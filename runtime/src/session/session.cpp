@@ -16,7 +16,9 @@
 #include "session/load_weights.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 
 namespace heddle::rt {
 
@@ -163,16 +165,17 @@ public:
 
   Result<HostTensor> output(const std::string &program,
                             const std::string &name) override {
-    Result<HostTensor> tensor = gather(
-        concat("output '", name, "' of program '", program, "'"),
-        [&](const fb::RankClass &cls) -> std::optional<PlanTensor> {
-          const fb::Program *source = findByName(cls.programs(), program);
-          const fb::IO *io =
-              source ? findByName(source->outputs(), name) : nullptr;
-          if (!io)
-            return std::nullopt;
-          return PlanTensor::of(*io);
-        });
+    Result<HostTensor> tensor =
+        gather(concat("output '", name, "' of program '", program, "'"),
+               [&](const fb::RankClass &cls) -> std::optional<PlanTensor> {
+                 const fb::Program *source =
+                     findByName(cls.programs(), program);
+                 const fb::IO *io =
+                     source ? findByName(source->outputs(), name) : nullptr;
+                 if (!io)
+                   return std::nullopt;
+                 return PlanTensor::of(*io);
+               });
     if (!tensor && tensor.status().code() == Code::not_found)
       return notFound("output", program, name, &fb::Program::outputs);
     return tensor;
@@ -221,8 +224,7 @@ private:
                       concat("program '", program, "' has no ", what, " '",
                              name, "'; it has: ", namesOf((source->*list)())));
     return Status(Code::not_found,
-                  concat("the bundle has no program '", program,
-                         "'; it has: ",
+                  concat("the bundle has no program '", program, "'; it has: ",
                          namesOf(plan_.classes()->Get(0)->programs())));
   }
 
@@ -237,8 +239,8 @@ private:
     int64_t elements = 1;
     for (size_t d = 0; fits && d < shape.size(); ++d) {
       fits = value.shape[d] >= 0 && value.shape[d] <= shape[d];
-      fits = fits && !__builtin_mul_overflow(elements, value.shape[d],
-                                             &elements);
+      fits =
+          fits && !__builtin_mul_overflow(elements, value.shape[d], &elements);
     }
     if (!fits)
       return Status(Code::invalid_argument,
@@ -307,6 +309,11 @@ private:
         return Status(Code::invalid_argument, concat(what, " is too large"));
     result.bytes.resize(static_cast<size_t>(bytes));
 
+    // With ranks elsewhere, parts that not every rank has are sent round; every
+    // process finds the same answer to whether they are.
+    bool everywhere = tensors.size() == 1 && isReplicated(first->dims);
+    bool exchanges = !everywhere &&
+                     static_cast<int64_t>(ranks_.size()) < bundle_->worldSize();
     // Backwards, so that the first owner of an element has the last word.
     auto local = ranks_.rbegin();
     for (int64_t rank = bundle_->worldSize(); rank-- > 0;) {
@@ -315,12 +322,16 @@ private:
       bool here = local != ranks_.rend() && local->rank == rank;
       if (tensor) {
         std::vector<int64_t> coordinates = coordinatesOf(plan_, rank);
-        if (isFirstReplica(tensor->dims, coordinates) || tensors.size() > 1) {
-          if (!here)
-            return Status(Code::incompatible,
-                          concat(what, ": a part of it is on rank ", rank,
-                                 ", which is in another process"));
-          collect(*local, *tensor, coordinates, result);
+        if (exchanges &&
+            (isFirstReplica(tensor->dims, coordinates) || tensors.size() > 1)) {
+          std::vector<uint8_t> part;
+          HEDDLE_RT_RETURN_IF_ERROR(
+              broadcastFrom(rank, *tensor->operand, part));
+          collect(part.data(), *tensor, coordinates, result);
+        } else if (here && (everywhere || tensors.size() > 1 ||
+                            isFirstReplica(tensor->dims, coordinates))) {
+          collect(place(*local, *tensor->operand), *tensor, coordinates,
+                  result);
         }
       }
       if (here)
@@ -329,27 +340,75 @@ private:
     return result;
   }
 
+  static bool isReplicated(const DimShards *dims) {
+    if (dims)
+      for (const fb::DimShard *dim : *dims)
+        if (dim->axes() && dim->axes()->size() > 0)
+          return false;
+    return true;
+  }
+
+  /// Copies `owner`'s bytes of the operand to `bytes` in every process.
+  Status broadcastFrom(int64_t owner, const fb::Operand &operand,
+                       std::vector<uint8_t> &bytes) const {
+    std::vector<int32_t> world;
+    for (int64_t rank = 0; rank < bundle_->worldSize(); ++rank)
+      world.push_back(static_cast<int32_t>(rank));
+    std::vector<std::vector<uint8_t>> parts(
+        ranks_.size(),
+        std::vector<uint8_t>(static_cast<size_t>(operand.bytes())));
+    struct {
+      std::mutex mutex;
+      std::condition_variable done;
+      size_t open;
+      Status status;
+    } shared;
+    shared.open = ranks_.size();
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      CollectiveCall call;
+      call.op = CollectiveOp::broadcast;
+      call.dtype = DType::u8;
+      call.group = &world;
+      call.self = ranks_[i].rank;
+      call.id = -1; // none of the plan's
+      call.root = static_cast<int32_t>(owner);
+      call.destination = parts[i].data();
+      call.source =
+          ranks_[i].rank == owner ? place(ranks_[i], operand) : parts[i].data();
+      call.elements = operand.bytes();
+      comm_.start(ranks_[i].rank, call, [&shared](Status status) {
+        std::lock_guard<std::mutex> lock(shared.mutex);
+        if (!status.ok())
+          shared.status = std::move(status);
+        if (--shared.open == 0)
+          shared.done.notify_all();
+      });
+    }
+    std::unique_lock<std::mutex> lock(shared.mutex);
+    shared.done.wait(lock, [&] { return shared.open == 0; });
+    bytes = std::move(parts.front());
+    return shared.status;
+  }
+
   int64_t classNumber(int64_t rank) const {
     return plan_.rank_class()->Get(
         plan_.rank_class()->size() == 1 ? 0 : static_cast<uint32_t>(rank));
   }
 
-  void collect(const RankMemory &rank, const PlanTensor &tensor,
+  /// Puts one rank's part, which begins at `from`, into `result`.
+  void collect(const uint8_t *from, const PlanTensor &tensor,
                const std::vector<int64_t> &coordinates,
                HostTensor &result) const {
     TensorLayout layout = layoutOf(plan_, tensor.dims, coordinates);
-    const uint8_t *from = place(rank, *tensor.operand);
     int64_t element = blockBytes(tensor.dtype);
     int64_t cols = layout.localCols(), globalCols = layout.globalCols();
-    forEachRow(layout, layout.global,
-               [&](int64_t localRow, int64_t globalRow) {
-                 for (const Run &run : lastRuns(layout))
-                   std::memcpy(
-                       result.bytes.data() +
-                           (globalRow * globalCols + run.global) * element,
-                       from + (localRow * cols + run.local) * element,
-                       static_cast<size_t>(run.count * element));
-               });
+    forEachRow(layout, layout.global, [&](int64_t localRow, int64_t globalRow) {
+      for (const Run &run : lastRuns(layout))
+        std::memcpy(result.bytes.data() +
+                        (globalRow * globalCols + run.global) * element,
+                    from + (localRow * cols + run.local) * element,
+                    static_cast<size_t>(run.count * element));
+    });
   }
 
   std::shared_ptr<const Bundle> bundle_;

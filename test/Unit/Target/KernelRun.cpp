@@ -69,8 +69,8 @@ int64_t sizeOf(const std::vector<int64_t> &shape) {
 static constexpr const char *kWideLanes = "16 lanes on x86-64-v3";
 
 static FailureOr<cpu::TargetRecord> targetRecord(const std::string &name) {
-  FailureOr<cpu::TargetRecord> record = cpu::TargetRecord::get(
-      name == kWideLanes ? "x86-64-v3" : name.c_str());
+  FailureOr<cpu::TargetRecord> record =
+      cpu::TargetRecord::get(name == kWideLanes ? "x86-64-v3" : name.c_str());
   if (succeeded(record) && name == kWideLanes) {
     record->lanes = 16;
     record->registers = 32;
@@ -90,11 +90,11 @@ void expectNear(const Numbers &got, const Numbers &want, double absolute,
   ASSERT_EQ(got.size(), want.size()) << what;
   int shown = 0;
   for (size_t i = 0; i < got.size() && shown < 5; ++i) {
-    bool near = std::isnan(want[i])
-                    ? std::isnan(got[i])
-                    : got[i] == want[i] ||
-                          std::fabs(got[i] - want[i]) <=
-                              absolute + relative * std::fabs(want[i]);
+    bool near =
+        std::isnan(want[i])
+            ? std::isnan(got[i])
+            : got[i] == want[i] || std::fabs(got[i] - want[i]) <=
+                                       absolute + relative * std::fabs(want[i]);
     if (!near) {
       ADD_FAILURE() << what << ": element " << i << " of " << got.size()
                     << ": got " << got[i] << ", want " << want[i];
@@ -239,8 +239,9 @@ std::vector<uint8_t> randomBlocks(const std::string &format, int64_t rows,
   return data;
 }
 
-Numbers decodeBlocks(const std::string &format, const std::vector<uint8_t> &data,
-                     int64_t rows, int64_t columns) {
+Numbers decodeBlocks(const std::string &format,
+                     const std::vector<uint8_t> &data, int64_t rows,
+                     int64_t columns) {
   Format f = formatOf(format);
   Numbers values;
   for (int64_t r = 0; r < rows; ++r)
@@ -296,16 +297,34 @@ KernelRun::KernelRun(const std::string &text, const std::string &target) {
   for (size_t i = 0; i < inPlace.size(); ++i)
     if (!inPlace[i])
       types.push_back(func.getResultTypes()[i]);
-  for (Type type : types) {
-    Memory memory;
-    memory.type = cast<RankedTensorType>(type);
-    memory.size = getTensorBytes(memory.type);
-    memory.bytes.assign(memory.size + 2 * kGuard, 0xa5);
-    // 0x7fc0 repeated: NaN as fp32, bf16; 0x7fc0 is a NaN of half, too.
-    for (int64_t i = 0; i < memory.size; ++i)
-      memory.data()[i] = i % 2 ? 0x7f : 0xc0;
-    operands.push_back(std::move(memory));
-  }
+  for (Type type : types)
+    operands.push_back(std::make_unique<Memory>(cast<RankedTensorType>(type)));
+}
+
+KernelRun::Memory::Memory(RankedTensorType type)
+    : type(type), size(getTensorBytes(type)) {
+  auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  pages = (static_cast<size_t>(size) + 2 * page - 1) / page * page + page;
+  void *mapped = mmap(nullptr, pages, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED ||
+      mprotect(static_cast<uint8_t *>(mapped) + pages - page, page,
+               PROT_NONE) != 0)
+    std::abort();
+  region = static_cast<uint8_t *>(mapped);
+  data = region + pages - page - size;
+  std::fill(region, data, 0xa5);
+  // 0x7fc0 again and again: NaN as fp32 and as bf16, 0x7fc0 as half too.
+  for (int64_t i = 0; i < size; ++i)
+    data[i] = i % 2 ? 0x7f : 0xc0;
+}
+
+KernelRun::Memory::~Memory() { munmap(region, pages); }
+
+bool KernelRun::Memory::isIntact() const {
+  return std::all_of(static_cast<const uint8_t *>(region),
+                     static_cast<const uint8_t *>(data),
+                     [](uint8_t byte) { return byte == 0xa5; });
 }
 
 KernelRun::~KernelRun() {
@@ -316,23 +335,24 @@ KernelRun::~KernelRun() {
 }
 
 int64_t KernelRun::sizeOf(size_t operand) const {
-  return operands[operand].type.getNumElements();
+  return operands[operand]->type.getNumElements();
 }
 
 Numbers KernelRun::set(size_t operand, const Numbers &values) {
-  Memory &memory = operands[operand];
+  Memory &memory = *operands[operand];
   Type element = memory.type.getElementType();
   EXPECT_EQ(static_cast<int64_t>(values.size()), memory.type.getNumElements());
   for (size_t i = 0; i < values.size(); ++i) {
     float single = static_cast<float>(values[i]);
     if (element.isF32()) {
-      std::memcpy(memory.data() + 4 * i, &single, 4);
+      std::memcpy(memory.data + 4 * i, &single, 4);
     } else if (element.isInteger(32)) {
       int32_t integer = static_cast<int32_t>(values[i]);
-      std::memcpy(memory.data() + 4 * i, &integer, 4);
+      std::memcpy(memory.data + 4 * i, &integer, 4);
     } else {
-      uint16_t bits = element.isF16() ? floatToHalf(single) : floatToBf16(single);
-      std::memcpy(memory.data() + 2 * i, &bits, 2);
+      uint16_t bits =
+          element.isF16() ? floatToHalf(single) : floatToBf16(single);
+      std::memcpy(memory.data + 2 * i, &bits, 2);
     }
   }
   return get(operand);
@@ -343,31 +363,31 @@ Numbers KernelRun::setRandom(size_t operand, double scale) {
 }
 
 void KernelRun::setBytes(size_t operand, const std::vector<uint8_t> &bytes) {
-  ASSERT_EQ(static_cast<int64_t>(bytes.size()), operands[operand].size);
-  std::copy(bytes.begin(), bytes.end(), operands[operand].data());
+  ASSERT_EQ(static_cast<int64_t>(bytes.size()), operands[operand]->size);
+  std::copy(bytes.begin(), bytes.end(), operands[operand]->data);
 }
 
 std::vector<uint8_t> KernelRun::bytes(size_t operand) const {
-  const Memory &memory = operands[operand];
-  return std::vector<uint8_t>(memory.data(), memory.data() + memory.size);
+  const Memory &memory = *operands[operand];
+  return std::vector<uint8_t>(memory.data, memory.data + memory.size);
 }
 
 Numbers KernelRun::get(size_t operand) const {
-  const Memory &memory = operands[operand];
+  const Memory &memory = *operands[operand];
   Type element = memory.type.getElementType();
   Numbers values(memory.type.getNumElements());
   for (size_t i = 0; i < values.size(); ++i) {
     if (element.isF32()) {
       float v;
-      std::memcpy(&v, memory.data() + 4 * i, 4);
+      std::memcpy(&v, memory.data + 4 * i, 4);
       values[i] = v;
     } else if (element.isInteger(32)) {
       int32_t v;
-      std::memcpy(&v, memory.data() + 4 * i, 4);
+      std::memcpy(&v, memory.data + 4 * i, 4);
       values[i] = v;
     } else {
       uint16_t bits;
-      std::memcpy(&bits, memory.data() + 2 * i, 2);
+      std::memcpy(&bits, memory.data + 2 * i, 2);
       values[i] = element.isF16() ? halfToFloat(bits) : bf16ToFloat(bits);
     }
   }
@@ -377,40 +397,34 @@ Numbers KernelRun::get(size_t operand) const {
 void KernelRun::runTiles(int64_t tiles, uint64_t seed,
                          const std::vector<int64_t> &scalars) {
   std::vector<void *> addresses;
-  for (Memory &memory : operands)
-    addresses.push_back(memory.data());
+  for (std::unique_ptr<Memory> &memory : operands)
+    addresses.push_back(memory->data);
   std::vector<int64_t> order(tiles);
   std::iota(order.begin(), order.end(), 0);
   if (seed)
     std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
   for (int64_t tile : order)
     function(addresses.data(), scalars.data(), tile, tiles);
-  checkGuards();
-}
-
-void KernelRun::checkGuards() const {
-  for (size_t i = 0; i < operands.size(); ++i) {
-    const std::vector<uint8_t> &bytes = operands[i].bytes;
-    bool intact =
-        std::all_of(bytes.begin(), bytes.begin() + kGuard,
-                    [](uint8_t b) { return b == 0xa5; }) &&
-        std::all_of(bytes.end() - kGuard, bytes.end(),
-                    [](uint8_t b) { return b == 0xa5; });
-    EXPECT_TRUE(intact) << "operand " << i << " was overrun";
-  }
+  for (size_t i = 0; i < operands.size(); ++i)
+    EXPECT_TRUE(operands[i]->isIntact())
+        << "operand " << i << " was overrun downwards";
 }
 
 void KernelRun::run(const std::vector<int64_t> &scalars) {
   ASSERT_TRUE(valid());
   ASSERT_EQ(scalars.size(), kernelInterface.coordinates.size());
-  std::vector<Memory> initial = operands;
+  std::vector<std::vector<uint8_t>> initial, first;
+  for (size_t i = 0; i < operands.size(); ++i)
+    initial.push_back(bytes(i));
   runTiles(kernelInterface.tiles, 0, scalars);
-  std::vector<Memory> first = operands;
+  for (size_t i = 0; i < operands.size(); ++i)
+    first.push_back(bytes(i));
   for (int64_t tiles : {int64_t{1}, int64_t{3}, int64_t{7}}) {
-    operands = initial;
+    for (size_t i = 0; i < operands.size(); ++i)
+      setBytes(i, initial[i]);
     runTiles(tiles, tiles, scalars);
     for (size_t i = 0; i < operands.size(); ++i)
-      EXPECT_EQ(operands[i].bytes, first[i].bytes)
+      EXPECT_EQ(bytes(i), first[i])
           << "operand " << i << " differs with " << tiles << " tiles";
   }
 }

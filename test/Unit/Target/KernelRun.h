@@ -40,7 +40,7 @@ int64_t sizeOf(const std::vector<int64_t> &shape);
 /// The processors that this machine can run code for.
 std::vector<std::string> runnableTargets();
 
-/// One compiled kernel with memory for its operands, guard bytes around each.
+/// One compiled kernel with guarded memory for its operands.
 class KernelRun {
 public:
   KernelRun(const std::string &text, const std::string &target);
@@ -65,27 +65,35 @@ public:
   void run(const std::vector<int64_t> &scalars = {});
 
 private:
-  struct Memory {
+  /// Ends where a page begins that can be neither read nor written; the bytes
+  /// before it hold a pattern.
+  class Memory {
+  public:
+    Memory(mlir::RankedTensorType type);
+    ~Memory();
+    Memory(const Memory &) = delete;
     mlir::RankedTensorType type;
-    std::vector<uint8_t> bytes;
-    int64_t size = 0;
-    uint8_t *data() { return bytes.data() + kGuard; }
-    const uint8_t *data() const { return bytes.data() + kGuard; }
+    int64_t size;
+    uint8_t *data;
+    /// Nothing was written before the data.
+    bool isIntact() const;
+
+  private:
+    uint8_t *region;
+    size_t pages;
   };
-  static constexpr size_t kGuard = 128;
   using Function = void (*)(void *const *, const int64_t *, int64_t, int64_t);
 
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::heddle::cpu::KernelInterface kernelInterface;
-  std::vector<Memory> operands;
+  std::vector<std::unique_ptr<Memory>> operands;
   int file = -1;
   void *library = nullptr;
   Function function = nullptr;
 
   void runTiles(int64_t tiles, uint64_t seed,
                 const std::vector<int64_t> &scalars);
-  void checkGuards() const;
 };
 
 /// |got - want| <= absolute + relative |want|, NaN equals NaN.
@@ -100,8 +108,9 @@ double decodeBlockElement(const std::string &format, const uint8_t *row,
 std::vector<uint8_t> randomBlocks(const std::string &format, int64_t rows,
                                   int64_t columns, uint64_t seed);
 /// All elements of such rows.
-Numbers decodeBlocks(const std::string &format, const std::vector<uint8_t> &data,
-                     int64_t rows, int64_t columns);
+Numbers decodeBlocks(const std::string &format,
+                     const std::vector<uint8_t> &data, int64_t rows,
+                     int64_t columns);
 
 } // namespace heddle::test
 

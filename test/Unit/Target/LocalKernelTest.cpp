@@ -43,15 +43,18 @@ struct MaskCase {
 
 } // namespace
 
-// Padding at the end, in the middle, in a short unit, in each dimension; what it
-// held was NaN.
+// Padding at the end, in the middle, in a short unit, in each dimension; what
+// it held was NaN.
 TEST(LocalKernel, MaskPad) {
   std::vector<MaskCase> cases = {
       {{1, 3, 8}, 2, 4, 13, {{0, 1}, {2, 3}, {-1, -1}}},
-      {{1, 3, 20}, 2, 1, 33, {{0,  1,  2,  3,  4,  5,  6,  7,  8,  9,
-                               10, 11, 12, 13, 14, 15, 16, 17, 18, 19},
-                              {20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
-                               30, 31, 32, 33, 34, 35, 36, -1, -1, -1}}},
+      {{1, 3, 20},
+       2,
+       1,
+       33,
+       {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19},
+        {20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
+         30, 31, 32, 33, 34, 35, 36, -1, -1, -1}}},
       {{1, 2, 18}, 2, 3, 100, {{0, -1, 2, -1, 4, 5}, {-1, 6, 7, 8, -1, -1}}},
       {{1, 2, 3, 5}, 2, 1, 4, {{0, 1, -1}, {2, 3, 4}}},
       {{2, 2, 4, 10}, 3, 5, 12, {{0, 1}, {2, -1}}},
@@ -65,15 +68,15 @@ TEST(LocalKernel, MaskPad) {
         for (int64_t rank = 0; rank < static_cast<int64_t>(c.units.size());
              ++rank) {
           std::string x = tensor(c.shape, element);
-          KernelRun k(kernel({x},
-                             "%r = heddle.mask_pad %0 dim " +
-                                 std::to_string(c.dim) + " units " +
-                                 attribute(c.units) + " of " +
-                                 std::to_string(c.unit) + " size " +
-                                 std::to_string(c.size) + " identity -1.5 : " +
-                                 x + " -> " + x + "\n return %r : " + x,
-                             {x}),
-                      target);
+          KernelRun k(
+              kernel({x},
+                     "%r = heddle.mask_pad %0 dim " + std::to_string(c.dim) +
+                         " units " + attribute(c.units) + " of " +
+                         std::to_string(c.unit) + " size " +
+                         std::to_string(c.size) + " identity -1.5 : " + x +
+                         " -> " + x + "\n return %r : " + x,
+                     {x}),
+              target);
           Numbers values = randomNumbers(k.sizeOf(0), 4), want;
           int64_t inner = 1;
           for (size_t d = c.dim + 1; d < c.shape.size(); ++d)
@@ -147,9 +150,10 @@ TEST(LocalKernel, TakeUnits) {
             int64_t at = i / inner % c.size, outer = i / inner / c.size;
             int64_t u = c.slots[rank][at / c.unit];
             int64_t from = u * c.unit + at % c.unit;
-            want.push_back(u < 0 || from >= in
-                               ? 0
-                               : values[(outer * in + from) * inner + i % inner]);
+            want.push_back(
+                u < 0 || from >= in
+                    ? 0
+                    : values[(outer * in + from) * inner + i % inner]);
           }
           expectNear(k.get(1), want, 0, 0, target + " " + attribute(c.slots));
         }
@@ -184,16 +188,17 @@ TEST(LocalKernel, IntegersOfTokens) {
 TEST(LocalKernel, CoordinatesOfSeveralAxes) {
   std::string x = tensor({1, 2}, "i32");
   KernelRun k(
-      kernel({x},
-             "%a = heddle.local_index %0 units <{tp}, [[0], [1]]> of 10 : " + x +
-                 " -> " + x +
-                 "\n%b = heddle.local_index %0 units <{dp, tp}, [[0], [1], [2], "
-                 "[3]]> of 5 : " +
-                 x + " -> " + x +
-                 "\n%c = heddle.local_index %0 units <{tp}, [[1], [0]]> of 10 : " +
-                 x + " -> " + x + "\n return %a, %b, %c : " + x + ", " + x +
-                 ", " + x,
-             {x, x, x}),
+      kernel(
+          {x},
+          "%a = heddle.local_index %0 units <{tp}, [[0], [1]]> of 10 : " + x +
+              " -> " + x +
+              "\n%b = heddle.local_index %0 units <{dp, tp}, [[0], [1], [2], "
+              "[3]]> of 5 : " +
+              x + " -> " + x +
+              "\n%c = heddle.local_index %0 units <{tp}, [[1], [0]]> of 10 : " +
+              x + " -> " + x + "\n return %a, %b, %c : " + x + ", " + x + ", " +
+              x,
+          {x, x, x}),
       "x86-64-v3");
   ASSERT_EQ(k.interface().coordinates.size(), 2u);
   EXPECT_EQ(k.interface().coordinates[0].size(), 1u);

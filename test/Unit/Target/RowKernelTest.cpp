@@ -73,8 +73,8 @@ TEST(RowKernel, RmsNorm) {
     for (Shape s : rowShapes()) {
       std::string x = tensor({s.b, s.t, s.d}, "f32"), w = tensor({s.d}, "f32");
       KernelRun k(kernel({x, w},
-                         "%r = heddle.rms_norm %0, %1 eps 1.0e-5 : (" + x + ", " +
-                             w + ") -> " + x + "\n return %r : " + x,
+                         "%r = heddle.rms_norm %0, %1 eps 1.0e-5 : (" + x +
+                             ", " + w + ") -> " + x + "\n return %r : " + x,
                          {x}),
                   target);
       Numbers vx = k.setRandom(0, 3), vw = k.setRandom(1);
@@ -112,22 +112,24 @@ TEST(RowKernel, ResidualAndNorm) {
         std::string x = tensor({s.b, s.t, s.d}, element);
         std::string w = tensor({s.d}, element), bias = tensor({s.d}, "f32");
         std::string f32 = tensor({s.b, s.t, s.d}, "f32");
-        KernelRun k(
-            kernel({x, x, w, bias},
-                   "%a = heddle.add %0, %1 : (" + x + ", " + x + ") -> " + f32 +
-                       "\n%c = heddle.bias_add %a, %3 : (" + f32 + ", " + bias +
-                       ") -> " + f32 +
-                       "\n%r = heddle.rms_norm %c, %2 eps 1.0e-5 : (" + f32 +
-                       ", " + w + ") -> " + x + "\n return %r, %c : " + x +
-                       ", " + f32,
-                   {x, f32}),
-            target);
+        KernelRun k(kernel({x, x, w, bias},
+                           "%a = heddle.add %0, %1 : (" + x + ", " + x +
+                               ") -> " + f32 +
+                               "\n%c = heddle.bias_add %a, %3 : (" + f32 +
+                               ", " + bias + ") -> " + f32 +
+                               "\n%r = heddle.rms_norm %c, %2 eps 1.0e-5 : (" +
+                               f32 + ", " + w + ") -> " + x +
+                               "\n return %r, %c : " + x + ", " + f32,
+                           {x, f32}),
+                    target);
         Numbers a = k.setRandom(0, 3), b = k.setRandom(1), vw = k.setRandom(2);
         Numbers vb = k.setRandom(3);
         k.run();
         Numbers sum = plus(plus(a, b), vb);
         std::string what = target + " " + nameOf(s) + " " + element;
-        double unit = element == "f32" ? 0 : element == "bf16" ? 0x1p-8 : 0x1p-11;
+        double unit = element == "f32"    ? 0
+                      : element == "bf16" ? 0x1p-8
+                                          : 0x1p-11;
         expectNear(k.get(5), sum, 1e-6, 1e-6, what + " sum");
         expectNear(k.get(4), rmsNorm(sum, vw, 1e-5), 2e-6, 2e-6 + unit, what);
       }
@@ -140,8 +142,9 @@ TEST(RowKernel, NormOfSumThatIsNotAResult) {
     KernelRun k(kernel({x, x, w},
                        "%a = heddle.add %0, %1 : (" + x + ", " + x + ") -> " +
                            x + "\n%r = heddle.rms_norm %a, %2 eps 0.0 : (" + x +
-                           ", " + w + ") -> " + x + "\n%s = heddle.add %r, %a : (" +
-                           x + ", " + x + ") -> " + x + "\n return %s : " + x,
+                           ", " + w + ") -> " + x +
+                           "\n%s = heddle.add %r, %a : (" + x + ", " + x +
+                           ") -> " + x + "\n return %s : " + x,
                        {x}),
                 target);
     Numbers a = k.setRandom(0), b = k.setRandom(1), w1 = k.setRandom(2);
@@ -193,8 +196,8 @@ TEST(RowKernel, GatedUnits) {
           Numbers up = k.setRandom(1), want;
           k.run();
           for (size_t i = 0; i < gate.size(); ++i)
-            want.push_back(std::isnan(gate[i]) ? NAN
-                                               : activate(kind, gate[i]) * up[i]);
+            want.push_back(
+                std::isnan(gate[i]) ? NAN : activate(kind, gate[i]) * up[i]);
           double unit = element == "f32" ? 2e-6 : 0x1p-8;
           expectNear(k.get(2), want, 1e-6, unit,
                      target + " " + kind + " " + nameOf(s));
@@ -241,16 +244,16 @@ TEST(RowKernel, Rotary) {
         std::string r = tensor({1, tokens, dim}, "f32");
         std::string q = tensor({1, tokens, heads, width}, "f32");
         std::string g = tensor({1, tokens, groups, width}, "f32");
-        KernelRun k(
-            kernel({p, q, g},
-                   "%r = heddle.rotary_table %0 <dim " + std::to_string(dim) +
-                       " theta 5.0e+5> : (" + p + ") -> " + r +
-                       "\n%a = heddle.rotary %1, %r : (" + q + ", " + r +
-                       ") -> " + q + "\n%b = heddle.rotary %2, %r : (" + g +
-                       ", " + r + ") -> " + g + "\n return %a, %b : " + q +
-                       ", " + g,
-                   {q, g}),
-            target);
+        KernelRun k(kernel({p, q, g},
+                           "%r = heddle.rotary_table %0 <dim " +
+                               std::to_string(dim) + " theta 5.0e+5> : (" + p +
+                               ") -> " + r + "\n%a = heddle.rotary %1, %r : (" +
+                               q + ", " + r + ") -> " + q +
+                               "\n%b = heddle.rotary %2, %r : (" + g + ", " +
+                               r + ") -> " + g + "\n return %a, %b : " + q +
+                               ", " + g,
+                           {q, g}),
+                    target);
         Numbers positions = {3, 0, 100, -1, 4000};
         k.set(0, positions);
         Numbers in[2] = {k.setRandom(1), k.setRandom(2)};
@@ -261,10 +264,9 @@ TEST(RowKernel, Rotary) {
           for (int64_t t = 0; t < tokens; ++t)
             for (int64_t j = 0; j < h; ++j)
               for (int64_t i = 0; i < dim / 2; ++i) {
-                double angle =
-                    std::max(positions[t], 0.0) *
-                    std::pow(5e5, -2.0 * static_cast<double>(i) /
-                                      static_cast<double>(dim));
+                double angle = std::max(positions[t], 0.0) *
+                               std::pow(5e5, -2.0 * static_cast<double>(i) /
+                                                 static_cast<double>(dim));
                 size_t a = (t * h + j) * width + i, b = a + dim / 2;
                 double x = in[which][a], y = in[which][b];
                 want[a] = x * std::cos(angle) - y * std::sin(angle);
@@ -296,9 +298,9 @@ TEST(RowKernel, MergePartials) {
         double wb = top == -kInf ? 0 : std::exp(lb[i] - top);
         lse.push_back(top == -kInf ? -kInf : top + std::log(wa + wb));
         for (int64_t j = 0; j < e; ++j)
-          out.push_back(top == -kInf
-                            ? 0
-                            : (a[i * e + j] * wa + b[i * e + j] * wb) / (wa + wb));
+          out.push_back(top == -kInf ? 0
+                                     : (a[i * e + j] * wa + b[i * e + j] * wb) /
+                                           (wa + wb));
       }
       expectNear(k.get(4), out, 1e-6, 1e-6, target);
       expectNear(k.get(5), lse, 1e-6, 1e-6, target);
@@ -324,8 +326,8 @@ TEST(RowKernel, Argmax) {
       std::fill(row(2), row(3), -kInf);
       *row(2) = NAN;
       std::fill(row(3), row(4), 2.0);
-      *(row(5) - 1) = 9;  // last of row 4
-      *row(5) = 9;        // first of row 5
+      *(row(5) - 1) = 9; // last of row 4
+      *row(5) = 9;       // first of row 5
       for (int64_t i = 0; i < v; i += 3)
         row(6)[i] = 7; // ties in several lanes
       row(7)[v / 2] = kInf;

@@ -101,27 +101,28 @@ TEST(SharedObject, Targets) {
 TEST(SharedObject, RefusesWhatHasNoKernel) {
   EXPECT_EQ(messages(kAdd), "");
   std::string x = "tensor<1x2x8xf32>", w = "tensor<8x8xf32>";
-  EXPECT_EQ(messages(kernel({x, w},
-                            "%a = heddle.add %0, %0 : (" + x + ", " + x +
-                                ") -> " + x + "\n%r = heddle.linear %a, %1 : (" +
-                                x + ", " + w + ") -> " + x + "\n return %r : " + x,
-                            {x})),
-            "'heddle.linear' op expected to be alone in its kernel, with views "
-            "of its operands and results\n");
+  EXPECT_EQ(
+      messages(kernel({x, w},
+                      "%a = heddle.add %0, %0 : (" + x + ", " + x + ") -> " +
+                          x + "\n%r = heddle.linear %a, %1 : (" + x + ", " + w +
+                          ") -> " + x + "\n return %r : " + x,
+                      {x})),
+      "'heddle.linear' op expected to be alone in its kernel, with views "
+      "of its operands and results\n");
   EXPECT_EQ(messages(kernel({"tensor<1x?x8xf32>"}, "return", {})),
             "expected static local tensors in a kernel, got "
             "'tensor<1x?x8xf32>'\n");
   EXPECT_EQ(messages(kernel({}, "return", {})),
             "expected a kernel that computes something\n");
   std::string y = "tensor<1x3x8xf32>";
-  EXPECT_EQ(messages(kernel({x, y},
-                            "%a = heddle.add %0, %0 : (" + x + ", " + x +
-                                ") -> " + x + "\n%b = heddle.add %1, %1 : (" +
-                                y + ", " + y + ") -> " + y +
-                                "\n return %a, %b : " + x + ", " + y,
-                            {x, y})),
-            "expected one value for each of 1x2 rows of the kernel, got "
-            "'tensor<1x3x8xf32>'\n");
+  EXPECT_EQ(
+      messages(kernel({x, y},
+                      "%a = heddle.add %0, %0 : (" + x + ", " + x + ") -> " +
+                          x + "\n%b = heddle.add %1, %1 : (" + y + ", " + y +
+                          ") -> " + y + "\n return %a, %b : " + x + ", " + y,
+                      {x, y})),
+      "expected one value for each of 1x2 rows of the kernel, got "
+      "'tensor<1x3x8xf32>'\n");
 }
 
 // Pools are named by heddle.aliases, and nothing else is.
@@ -129,13 +130,15 @@ TEST(SharedObject, RefusesWrongAliases) {
   std::string pool = "tensor<2x4x8xf32>", v = "tensor<1x2x8xf32>";
   std::string slots = "tensor<1x2xi32>";
   std::string body = "%r = heddle.cache_append %0, %1 at %2 : (" + pool + ", " +
-                     v + ", " + slots + ") -> " + pool + "\n return %r : " + pool;
+                     v + ", " + slots + ") -> " + pool +
+                     "\n return %r : " + pool;
   EXPECT_EQ(messages(kernel({pool, v, slots}, body, {pool},
                             "heddle.aliases = [array<i64: 0, 0>]")),
             "");
-  EXPECT_EQ(messages(kernel({pool, v, slots}, body, {pool})),
-            "expected heddle.aliases to name the results of cache_append and no "
-            "others, got result 0\n");
+  EXPECT_EQ(
+      messages(kernel({pool, v, slots}, body, {pool})),
+      "expected heddle.aliases to name the results of cache_append and no "
+      "others, got result 0\n");
   EXPECT_EQ(messages(kernel({pool, v, slots}, body, {pool},
                             "heddle.aliases = [array<i64: 0, 1>]")),
             "expected result 0 to have the type of argument 1 that it updates, "

@@ -32,7 +32,8 @@ TEST(TokenKernel, EmbeddingOfPlainTables) {
   for (const std::string &target : runnableTargets())
     for (std::string element : {"f32", "bf16", "f16"})
       for (int64_t d : {1, 17, 64, 172}) {
-        std::string ids = tensor({2, 3}, "i32"), table = tensor({11, d}, element);
+        std::string ids = tensor({2, 3}, "i32"),
+                    table = tensor({11, d}, element);
         std::string out = tensor({2, 3, d}, "f32");
         KernelRun k(kernel({ids, table},
                            "%r = heddle.embedding %0, %1 : (" + ids + ", " +
@@ -82,8 +83,8 @@ TEST(TokenKernel, EmbeddingOfLocalIds) {
                      ids + " -> " + ids + "\n%e = heddle.embedding %i, %1 : (" +
                      ids + ", " + table + ") -> " + out +
                      "\n%n = heddle.rms_norm %e, %2 eps 1.0 : (" + out + ", " +
-                     w + ") -> " + out + "\n return %i, %e, %n : " + ids + ", " +
-                     out + ", " + out,
+                     w + ") -> " + out + "\n return %i, %e, %n : " + ids +
+                     ", " + out + ", " + out,
                  {ids, out, out}),
           target);
       ASSERT_EQ(k.interface().coordinates.size(), 1u);
@@ -106,8 +107,8 @@ TEST(TokenKernel, GatherRows) {
       std::string x = tensor({2, 7, 33}, element), rows = tensor({2, 3}, "i32");
       std::string out = tensor({2, 3, 33}, element), w = tensor({33}, "f32");
       KernelRun k(kernel({x, rows},
-                         "%r = heddle.gather_rows %0, %1 : (" + x + ", " + rows +
-                             ") -> " + out + "\n return %r : " + out,
+                         "%r = heddle.gather_rows %0, %1 : (" + x + ", " +
+                             rows + ") -> " + out + "\n return %r : " + out,
                          {out}),
                   target);
       Numbers values = k.setRandom(0);
@@ -115,12 +116,11 @@ TEST(TokenKernel, GatherRows) {
       k.run();
       for (int64_t i = 0; i < 6; ++i)
         for (int64_t c = 0; c < 33; ++c)
-          want.push_back(chosen[i] < 7
-                             ? values[(i / 3 * 7 + static_cast<int64_t>(
-                                                       chosen[i])) *
-                                          33 +
-                                      c]
-                             : 0.0);
+          want.push_back(
+              chosen[i] < 7
+                  ? values[(i / 3 * 7 + static_cast<int64_t>(chosen[i])) * 33 +
+                           c]
+                  : 0.0);
       expectNear(k.get(2), want, 0, 0, target);
     }
 }
@@ -139,17 +139,17 @@ TEST(TokenKernel, CacheSlotsAndAppend) {
         std::string pool = tensor({pools, size, groups, width}, poolElement);
         std::string kp = tensor({pools, size}, "i32");
         KernelRun k(
-            kernel(
-                {p, blocks, v, pool, kp},
-                "%s = heddle.cache_slots %0, %1 size 4 : (" + p + ", " + blocks +
-                    ") -> " + p + "\n%d = heddle.add %2, %2 : (" + v + ", " + v +
-                    ") -> " + v + "\n%c = heddle.cache_append %3, %d at %s : (" +
-                    pool + ", " + v + ", " + p + ") -> " + pool +
-                    "\n%q = heddle.cache_append %4, %0 at %s : (" + kp + ", " +
-                    p + ", " + p + ") -> " + kp + "\n return %s, %c, %q : " + p +
-                    ", " + pool + ", " + kp,
-                {p, pool, kp},
-                "heddle.aliases = [array<i64: 1, 3>, array<i64: 2, 4>]"),
+            kernel({p, blocks, v, pool, kp},
+                   "%s = heddle.cache_slots %0, %1 size 4 : (" + p + ", " +
+                       blocks + ") -> " + p + "\n%d = heddle.add %2, %2 : (" +
+                       v + ", " + v + ") -> " + v +
+                       "\n%c = heddle.cache_append %3, %d at %s : (" + pool +
+                       ", " + v + ", " + p + ") -> " + pool +
+                       "\n%q = heddle.cache_append %4, %0 at %s : (" + kp +
+                       ", " + p + ", " + p + ") -> " + kp +
+                       "\n return %s, %c, %q : " + p + ", " + pool + ", " + kp,
+                   {p, pool, kp},
+                   "heddle.aliases = [array<i64: 1, 3>, array<i64: 2, 4>]"),
             target);
         Numbers positions = k.set(0, {0, 5, -1, 11, 2, 3, 12, 4});
         Numbers table = k.set(1, {6, 1, 3, 0, -1, 5});
@@ -173,7 +173,8 @@ TEST(TokenKernel, CacheSlotsAndAppend) {
                 2 * values[i * groups * width + c];
         }
         expectNear(k.get(5), slots, 0, 0, target);
-        expectNear(k.get(3), cache, 0, poolElement == "f32" ? 0 : 0x1p-8, target);
+        expectNear(k.get(3), cache, 0, poolElement == "f32" ? 0 : 0x1p-8,
+                   target);
         expectNear(k.get(4), keyPositions, 0, 0, target);
       }
 }

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===--------------------------------------------------------------------*- C++ -*-===//
+//===--------------------------------------------------------------------*- C++
+//-*-===//
 
 #ifndef HEDDLE_TARGET_BUNDLE_BUNDLE_H
 #define HEDDLE_TARGET_BUNDLE_BUNDLE_H

@@ -17,11 +17,11 @@ def CodegenCPUPass : Pass<"heddle-codegen-cpu", "::mlir::ModuleOp"> {
     Before: functions marked `heddle.kernel` (and `heddle.local`) hold a straight
     line of model ops on static local tensors, as `schedule` outlines them.
 
-    After: each is a function of the same name on one-dimensional memory, with
-    scf loops, 1-D vectors, arith and math.fma / math.sqrt: operands in machine
-    order, the rank coordinates that its tables need, then the tile's number and
-    the number of tiles. Other functions are not touched. Instruction selection
-    and linking are left to `heddle::cpu::compileKernels`.
+    After: the module holds the kernels and nothing else. Each is a function of
+    the same name on one-dimensional memory, with scf loops, 1-D vectors, arith,
+    math.fma and math.sqrt: operands in machine order, the rank coordinates that
+    its tables need, then the tile's number and the number of tiles. Instruction
+    selection and linking are left to `heddle::cpu::compileKernels`.
   }];
   let options = [
     Option<"target", "target", "std::string", /*default=*/"\"host\"",

@@ -30,7 +30,8 @@ template <typename OpTy> static LogicalResult verifyAttention(OpTy op) {
            << q[3] << ", got " << k[3];
   if (RankTableAttr table = op.getKvHeadsAttr()) {
     if (table.getCols() != q[2])
-      return op.emitOpError("expected kv_heads with one column per query head (")
+      return op.emitOpError(
+                 "expected kv_heads with one column per query head (")
              << q[2] << "), got " << table.getCols();
     for (int64_t head : table.getValues())
       if (head < -1 || head >= k[2])
@@ -44,8 +45,8 @@ template <typename OpTy> static LogicalResult verifyAttention(OpTy op) {
   if (!op.getBlocks() && k[0] != q[0])
     return op.emitOpError("expected keys for ")
            << q[0] << " sequences, got " << k[0];
-  if (failed(expectShape(op, "key positions", op.getKeyPositions(),
-                         {k[0], k[1]})))
+  if (failed(
+          expectShape(op, "key positions", op.getKeyPositions(), {k[0], k[1]})))
     return failure();
   // attention_c4, attention_partial_c4
   if (op.getBlocks()) {
@@ -83,8 +84,8 @@ template <typename OpTy> static FactorRule attentionRule(OpTy op) {
   } else {
     keys = {{b}, {rule.add("s", FactorKind::Softmax, k[1])}, {g}, {e}};
   }
-  rule.operands = {{{b}, {t}, {h}, {e}}, keys, keys, {{b}, {t}},
-                   {keys[0], keys[1]}};
+  rule.operands = {
+      {{b}, {t}, {h}, {e}}, keys, keys, {{b}, {t}}, {keys[0], keys[1]}};
   if (op.getBlocks()) {
     rule.indices.push_back({static_cast<unsigned>(rule.operands.size()), p, 1});
     int m = rule.add("m", FactorKind::Whole, shapeOf(op.getBlocks())[1]);
@@ -146,8 +147,8 @@ LogicalResult MergePartialsOp::verify() {
       failed(expectShape(*this, "result", getResult(), out)) ||
       failed(expectShape(*this, "lse", getLse(), out.drop_back())))
     return failure();
-  for (Value v : {getOut1(), getLse1(), getOut2(), getLse2(), getResult(),
-                  getLse()})
+  for (Value v :
+       {getOut1(), getLse1(), getOut2(), getLse2(), getResult(), getLse()})
     if (!typeOf(v).getElementType().isF32())
       return emitOpError("expected f32, got ") << v.getType();
   return success();

@@ -53,7 +53,8 @@ LogicalResult CacheAppendOp::verify() {
   // cache_append_c1
   ArrayRef<int64_t> pool = shapeOf(getPool()), values = shapeOf(getValues());
   if (pool.size() < 2 || values.size() != pool.size())
-    return emitOpError("expected pool and values of one rank of 2 or more, got ")
+    return emitOpError(
+               "expected pool and values of one rank of 2 or more, got ")
            << getPool().getType() << " and " << getValues().getType();
   SmallVector<int64_t> want = {values[0], values[1]};
   if (failed(expectShape(*this, "slots", getSlots(), want)))

@@ -28,8 +28,8 @@ LogicalResult EmbeddingOp::verify() {
 
 FactorRule EmbeddingOp::getFactorRule() {
   FactorRule rule;
-  TensorFactors ids = addLeading(rule, shapeOf(getIds()),
-                                 shapeOf(getIds()).size());
+  TensorFactors ids =
+      addLeading(rule, shapeOf(getIds()), shapeOf(getIds()).size());
   int v = rule.add("v", FactorKind::Sum, shapeOf(getTable())[0]);
   int d = rule.add("d", FactorKind::Parallel, shapeOf(getTable())[1]);
   TensorFactors out = ids;

@@ -41,7 +41,9 @@ static FactorRule headsRule(Value split, bool splitIsResult) {
 LogicalResult SplitHeadsOp::verify() {
   return verifyHeads(*this, getInput(), getResult()); // split_heads_c1
 }
-FactorRule SplitHeadsOp::getFactorRule() { return headsRule(getResult(), true); }
+FactorRule SplitHeadsOp::getFactorRule() {
+  return headsRule(getResult(), true);
+}
 bool SplitHeadsOp::preservesZeroPadding() { return true; }
 bool SplitHeadsOp::acceptsPartialSum(unsigned) { return true; }
 int64_t SplitHeadsOp::getFlops() { return 0; }
@@ -49,7 +51,9 @@ int64_t SplitHeadsOp::getFlops() { return 0; }
 LogicalResult MergeHeadsOp::verify() {
   return verifyHeads(*this, getResult(), getInput()); // merge_heads_c1
 }
-FactorRule MergeHeadsOp::getFactorRule() { return headsRule(getInput(), false); }
+FactorRule MergeHeadsOp::getFactorRule() {
+  return headsRule(getInput(), false);
+}
 bool MergeHeadsOp::preservesZeroPadding() { return true; }
 bool MergeHeadsOp::acceptsPartialSum(unsigned) { return true; }
 int64_t MergeHeadsOp::getFlops() { return 0; }
@@ -85,8 +89,8 @@ LogicalResult RotaryOp::verify() {
       failed(expectRank(*this, "table", getTable(), 3)))
     return failure();
   ArrayRef<int64_t> in = shapeOf(getInput()), table = shapeOf(getTable());
-  if (failed(expectShape(*this, "table", getTable(),
-                         {in[0], in[1], table[2]})) ||
+  if (failed(
+          expectShape(*this, "table", getTable(), {in[0], in[1], table[2]})) ||
       failed(expectShape(*this, "result", getResult(), in)))
     return failure();
   // rotary_c2

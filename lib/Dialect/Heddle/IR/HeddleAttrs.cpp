@@ -603,8 +603,8 @@ LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emit,
       (!positive(low) || !(high > low) || original < 1))
     return emit() << "expected 0 < low < high and original > 0 for llama3 "
                      "scaling, got low "
-                  << low.convertToDouble() << ", high " << high.convertToDouble()
-                  << ", original " << original;
+                  << low.convertToDouble() << ", high "
+                  << high.convertToDouble() << ", original " << original;
   return success();
 }
 

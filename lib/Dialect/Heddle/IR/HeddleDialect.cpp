@@ -39,8 +39,8 @@ void HeddleDialect::initialize() {
 LogicalResult HeddleDialect::verifyOperationAttribute(Operation *op,
                                                       NamedAttribute attr) {
   if (attr.getName() == kLocalAttr && !isa<func::FuncOp>(op))
-    return op->emitOpError() << "expected '" << kLocalAttr
-                             << "' on a func.func only";
+    return op->emitOpError()
+           << "expected '" << kLocalAttr << "' on a func.func only";
   if (attr.getName() == kMeshAttr) {
     auto symbol = dyn_cast<FlatSymbolRefAttr>(attr.getValue());
     if (!symbol || !SymbolTable::lookupNearestSymbolFrom<MeshOp>(op, symbol))

@@ -60,8 +60,8 @@ int64_t mlir::heddle::getCoordinate(MeshOp mesh, ArrayRef<AxisRefAttr> axes,
       result = result * full + coordinate;
     } else {
       int64_t minor = full / (axis.getPreSize() * axis.getSubSize());
-      result = result * axis.getSubSize() +
-               coordinate / minor % axis.getSubSize();
+      result =
+          result * axis.getSubSize() + coordinate / minor % axis.getSubSize();
     }
   }
   return result;

@@ -23,7 +23,8 @@ inline LogicalResult expectShape(Operation *op, StringRef what, Value v,
                                  ArrayRef<int64_t> want) {
   if (shapeOf(v) == want)
     return success();
-  InFlightDiagnostic diag = op->emitOpError("expected ") << what << " of shape ";
+  InFlightDiagnostic diag = op->emitOpError("expected ")
+                            << what << " of shape ";
   llvm::interleave(want, diag, "x");
   diag << ", got " << v.getType();
   return diag;
@@ -57,8 +58,8 @@ inline TensorFactors addLeading(FactorRule &rule, ArrayRef<int64_t> shape,
   static constexpr const char *names[] = {"b", "t", "u", "w", "y", "z"};
   TensorFactors factors;
   for (size_t i = 0; i < count; ++i)
-    factors.push_back({rule.add(i < 6 ? names[i] : "x", FactorKind::Parallel,
-                                shape[i])});
+    factors.push_back(
+        {rule.add(i < 6 ? names[i] : "x", FactorKind::Parallel, shape[i])});
   return factors;
 }
 

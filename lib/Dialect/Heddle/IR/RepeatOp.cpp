@@ -142,9 +142,9 @@ void RepeatOp::print(OpAsmPrinter &printer) {
   printer.decreaseIndent();
   printer.printNewline();
   printer << "}";
-  printer.printOptionalAttrDict((*this)->getAttrs(),
-                                {"order", "paramKinds", "inoutKinds", "reverse",
-                                 "operandSegmentSizes"});
+  printer.printOptionalAttrDict(
+      (*this)->getAttrs(),
+      {"order", "paramKinds", "inoutKinds", "reverse", "operandSegmentSizes"});
 }
 
 //===----------------------------------------------------------------------===//
@@ -248,8 +248,7 @@ LogicalResult RepeatOp::verify() {
     // repeat_c4
     auto yield = dyn_cast<YieldOp>(region.front().getTerminator());
     if (!yield)
-      return emitOpError("expected kind ")
-             << kind << " to end in heddle.yield";
+      return emitOpError("expected kind ") << kind << " to end in heddle.yield";
     if (yield.getCarries().getTypes() != getCarries().getTypes()) {
       InFlightDiagnostic diag = emitOpError("expected kind ");
       diag << kind << " to yield carries " << getCarries().getTypes()
@@ -279,8 +278,7 @@ LogicalResult RepeatOp::verify() {
           RankedTensorType::get(shape, type.getElementType(), sharding));
     }
     // repeat_c5
-    for (BlockArgument slice :
-         region.getArguments().take_back(slices.size()))
+    for (BlockArgument slice : region.getArguments().take_back(slices.size()))
       if (!slice.use_empty() && !slice.hasOneUse()) {
         bool updated = llvm::any_of(slice.getUsers(), [](Operation *user) {
           return isa<CacheAppendOp, YieldOp>(user);

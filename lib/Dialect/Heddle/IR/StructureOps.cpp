@@ -23,13 +23,14 @@ ParseResult MeshOp::parse(OpAsmParser &parser, OperationState &result) {
   SmallVector<int64_t> sizes;
   if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(),
                              result.attributes) ||
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() -> ParseResult {
-        std::string axis;
-        if (parser.parseString(&axis) || parser.parseEqual())
-          return failure();
-        names.push_back(parser.getBuilder().getStringAttr(axis));
-        return parser.parseInteger(sizes.emplace_back());
-      }))
+      parser.parseCommaSeparatedList(
+          AsmParser::Delimiter::Square, [&]() -> ParseResult {
+            std::string axis;
+            if (parser.parseString(&axis) || parser.parseEqual())
+              return failure();
+            names.push_back(parser.getBuilder().getStringAttr(axis));
+            return parser.parseInteger(sizes.emplace_back());
+          }))
     return failure();
   result.addAttribute("names", parser.getBuilder().getArrayAttr(names));
   result.addAttribute("sizes", parser.getBuilder().getDenseI64ArrayAttr(sizes));
@@ -40,11 +41,10 @@ void MeshOp::print(OpAsmPrinter &printer) {
   printer << " ";
   printer.printSymbolName(getSymName());
   printer << " [";
-  llvm::interleaveComma(llvm::zip(getNames(), getSizes()), printer,
-                        [&](auto pair) {
-                          printer << std::get<0>(pair) << " = "
-                                  << std::get<1>(pair);
-                        });
+  llvm::interleaveComma(
+      llvm::zip(getNames(), getSizes()), printer, [&](auto pair) {
+        printer << std::get<0>(pair) << " = " << std::get<1>(pair);
+      });
   printer << "]";
   printer.printOptionalAttrDict((*this)->getAttrs(),
                                 {"sym_name", "names", "sizes"});
@@ -96,16 +96,18 @@ ParseResult TableOp::parse(OpAsmParser &parser, OperationState &result) {
   int64_t rows = 0, cols = 0;
   if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(),
                              result.attributes) ||
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() -> ParseResult {
-        size_t before = values.size();
-        if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() {
-              return parser.parseInteger(values.emplace_back());
-            }))
-          return failure();
-        cols = rows == 0 ? values.size() - before : cols;
-        ++rows;
-        return success();
-      }))
+      parser.parseCommaSeparatedList(
+          AsmParser::Delimiter::Square, [&]() -> ParseResult {
+            size_t before = values.size();
+            if (parser.parseCommaSeparatedList(
+                    AsmParser::Delimiter::Square, [&]() {
+                      return parser.parseInteger(values.emplace_back());
+                    }))
+              return failure();
+            cols = rows == 0 ? values.size() - before : cols;
+            ++rows;
+            return success();
+          }))
     return failure();
   Builder &b = parser.getBuilder();
   result.addAttribute("rows", b.getI64IntegerAttr(rows));
@@ -132,9 +134,8 @@ LogicalResult TableOp::verify() {
   // table_c1
   if (getRows() < 1 || getCols() < 1 ||
       getRows() * getCols() != getValues().size())
-    return emitOpError("expected ")
-           << getRows() << " x " << getCols() << " entries, got "
-           << getValues().size();
+    return emitOpError("expected ") << getRows() << " x " << getCols()
+                                    << " entries, got " << getValues().size();
   // table_c2
   for (int64_t unit : getValues())
     if (unit < -1)

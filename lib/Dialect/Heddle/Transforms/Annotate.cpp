@@ -92,14 +92,13 @@ void Finalizer::splitBias(LinearOp linear, ArrayRef<AxisRefAttr> pending) {
   Value bias = linear.getBias();
   OpBuilder builder(linear);
   builder.setInsertionPointAfter(linear);
-  auto add = BiasAddOp::create(builder, linear.getLoc(),
-                               linear.getResult().getType(), linear.getResult(),
-                               bias);
+  auto add =
+      BiasAddOp::create(builder, linear.getLoc(), linear.getResult().getType(),
+                        linear.getResult(), bias);
   linear.getResult().replaceAllUsesExcept(add.getResult(), add);
   linear.getBiasMutable().clear();
   // The sum takes over what was decided for the product's result.
-  for (auto [i, dim] :
-       llvm::enumerate(propagation.getDims(linear.getResult())))
+  for (auto [i, dim] : llvm::enumerate(propagation.getDims(linear.getResult())))
     propagation.mark(add.getResult(), i, dim);
 }
 
@@ -162,9 +161,9 @@ void Finalizer::finishOp(Operation *op) {
 
 void Finalizer::finishRepeat(RepeatOp repeat) {
   auto asDecided = [&](OpOperand &operand, StringRef reason) {
-    ShardingAttr want = ShardingAttr::get(
-        repeat.getContext(), mesh, propagation.getDims(operand.get()), {},
-        PartialKind::Sum, Type());
+    ShardingAttr want = ShardingAttr::get(repeat.getContext(), mesh,
+                                          propagation.getDims(operand.get()),
+                                          {}, PartialKind::Sum, Type());
     require(operand, want, reason);
   };
   for (OpOperand &operand : repeat->getOpOperands())
@@ -230,8 +229,7 @@ void Finalizer::runOnFunction(func::FuncOp func) {
   for (BlockArgument argument : func.getArguments())
     setDims(argument);
   runOnBlock(func.front());
-  SmallVector<Type> results(
-      func.front().getTerminator()->getOperandTypes());
+  SmallVector<Type> results(func.front().getTerminator()->getOperandTypes());
   func.setType(FunctionType::get(func.getContext(),
                                  func.front().getArgumentTypes(), results));
 }
@@ -265,8 +263,8 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
       seedStrategy(s, module, propagation);
       propagation.run();
     }
-    Finalizer finalizer(propagation, FlatSymbolRefAttr::get(
-                                         mesh.getSymNameAttr()));
+    Finalizer finalizer(propagation,
+                        FlatSymbolRefAttr::get(mesh.getSymNameAttr()));
     for (auto func : module.getOps<func::FuncOp>())
       if (!func.isDeclaration()) {
         func->setAttr(HeddleDialect::kMeshAttr,
@@ -312,10 +310,9 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
       for (BlockArgument argument : func.getArguments()) {
         auto binding = func.getArgAttrOfType<BindingAttr>(
             argument.getArgNumber(), HeddleDialect::kBindingAttr);
-        std::string name = binding
-                               ? binding.getName().str()
-                               : "argument " + std::to_string(
-                                                   argument.getArgNumber());
+        std::string name =
+            binding ? binding.getName().str()
+                    : "argument " + std::to_string(argument.getArgNumber());
         ok &= succeeded(checkLayout(func, argument, name, mesh));
       }
       func.walk([&](Operation *op) {

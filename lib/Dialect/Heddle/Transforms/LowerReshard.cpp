@@ -83,17 +83,16 @@ LogicalResult Lowering::reduce(ShardingAttr from, ShardingAttr to,
     return success();
   auto kind = PartialKindAttr::get(builder.getContext(), from.getPartialKind());
   for (auto [i, dim] : llvm::enumerate(to.getDims())) {
-    if (ArrayRef<AxisRefAttr>(axes) != dim.getAxes() ||
-        !now[i].isReplicated())
+    if (ArrayRef<AxisRefAttr>(axes) != dim.getAxes() || !now[i].isReplicated())
       continue;
     FailureOr<Layout> target = layout(dim, shape[i]);
     if (failed(target))
       return failure();
     // Chunks of the scatter must lie in rank order with their padding.
     if (!target->blocked || target->hasPadding()) {
-      auto all = RankTableAttr::get(builder.getContext(), {}, 1,
-                                    target->ranks * target->slots,
-                                    target->table);
+      auto all =
+          RankTableAttr::get(builder.getContext(), {}, 1,
+                             target->ranks * target->slots, target->table);
       take(i, all, target->unit, target->ranks * target->localExtent());
     }
     value = comm::ReduceScatterOp::create(
@@ -105,8 +104,7 @@ LogicalResult Lowering::reduce(ShardingAttr from, ShardingAttr to,
     return success();
   }
   value = comm::AllReduceOp::create(builder, loc, value.getType(), value, kind,
-                                    group(axes),
-                                    builder.getStringAttr(reason));
+                                    group(axes), builder.getStringAttr(reason));
   ++collectives;
   return success();
 }
@@ -131,8 +129,8 @@ LogicalResult Lowering::gather(int64_t dim, const Layout &source) {
     auto [rank, slot] = source.owners(u).front();
     slots.push_back(rank * source.slots + slot);
   }
-  auto table = RankTableAttr::get(builder.getContext(), {}, 1,
-                                  slots.size(), slots);
+  auto table =
+      RankTableAttr::get(builder.getContext(), {}, 1, slots.size(), slots);
   take(dim, table, source.unit, source.size);
   return success();
 }

@@ -143,8 +143,8 @@ FailureOr<RankTableAttr> Partitioner::kvHeadTable(Value query, Value key) {
             slot = t;
       if (head >= 0 && slot < 0) {
         mesh.emitError() << "expected key/value head " << head / group
-                         << " on rank " << rank << " beside query head "
-                         << head << ", but it is not there";
+                         << " on rank " << rank << " beside query head " << head
+                         << ", but it is not there";
         return failure();
       }
       table[cq * q->slots + s] = slot;
@@ -165,11 +165,11 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
                                      IRMapping &mapping) {
   Location loc = op->getLoc();
   if (auto reshard = dyn_cast<ReshardOp>(op)) {
-    FailureOr<Value> value = lowerReshard(
-        builder, loc, mapping.lookup(reshard.getInput()),
-        cast<RankedTensorType>(reshard.getInput().getType()),
-        cast<RankedTensorType>(reshard.getResult().getType()), mesh,
-        reshard.getReason(), collectives);
+    FailureOr<Value> value =
+        lowerReshard(builder, loc, mapping.lookup(reshard.getInput()),
+                     cast<RankedTensorType>(reshard.getInput().getType()),
+                     cast<RankedTensorType>(reshard.getResult().getType()),
+                     mesh, reshard.getReason(), collectives);
     if (failed(value))
       return failure();
     mapping.map(reshard.getResult(), *value);
@@ -206,15 +206,14 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
           if (layout->axes.empty() ||
               isa_and_nonnull<LocalIndexOp>(operand.getDefiningOp()))
             continue;
-          operand = LocalIndexOp::create(
-              builder, loc, operand, layout->rankTable(op->getContext()),
-              layout->unit * index.scale);
+          operand = LocalIndexOp::create(builder, loc, operand,
+                                         layout->rankTable(op->getContext()),
+                                         layout->unit * index.scale);
         }
     // What is summed over must not see padding.
     for (auto [n, dims] : llvm::enumerate(rule.operands))
       for (auto [i, factors] : llvm::enumerate(dims)) {
-        if (factors.empty() ||
-            rule.factors[factors[0]].kind != FactorKind::Sum)
+        if (factors.empty() || rule.factors[factors[0]].kind != FactorKind::Sum)
           continue;
         FailureOr<Layout> layout = layoutOf(op->getOperand(n), i);
         if (failed(layout))
@@ -225,8 +224,7 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
         *layout = layout->compact();
         operands[n] = MaskPadOp::create(
             builder, loc, operands[n].getType(), operands[n],
-            builder.getI64IntegerAttr(i),
-            layout->rankTable(op->getContext()),
+            builder.getI64IntegerAttr(i), layout->rankTable(op->getContext()),
             builder.getI64IntegerAttr(layout->unit),
             builder.getI64IntegerAttr(layout->size),
             builder.getF64FloatAttr(0.0));
@@ -309,9 +307,9 @@ FailureOr<func::FuncOp> Partitioner::run(func::FuncOp global) {
       return failure();
     results.push_back(*local);
   }
-  auto local = func::FuncOp::create(
-      builder, global.getLoc(), global.getName(),
-      builder.getFunctionType(arguments, results));
+  auto local =
+      func::FuncOp::create(builder, global.getLoc(), global.getName(),
+                           builder.getFunctionType(arguments, results));
   local->setDiscardableAttrs(global->getDiscardableAttrDictionary());
   local.setVisibility(global.getVisibility());
   if (ArrayAttr attrs = global.getArgAttrsAttr())
@@ -338,7 +336,8 @@ namespace {
 struct Partition : heddle::impl::PartitionPassBase<Partition> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+    for (auto func :
+         llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
       if (func.isDeclaration() || isLocal(func))
         continue;
       auto symbol =

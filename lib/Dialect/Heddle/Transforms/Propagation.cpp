@@ -90,8 +90,7 @@ void Propagation::collectTies(ModuleOp module) {
       visit(func.getArgAttrOfType<BindingAttr>(argument.getArgNumber(),
                                                HeddleDialect::kBindingAttr),
             argument);
-    for (OpOperand &operand :
-         func.front().getTerminator()->getOpOperands())
+    for (OpOperand &operand : func.front().getTerminator()->getOpOperands())
       visit(func.getResultAttrOfType<BindingAttr>(operand.getOperandNumber(),
                                                   HeddleDialect::kBindingAttr),
             operand.get());
@@ -148,9 +147,8 @@ bool Propagation::mark(Value value, int64_t dim, DimShardingAttr sharding) {
           if (axis.getName() == mine.getName())
             return false;
   // A block-quantised dimension is cut between blocks only.
-  int64_t block = dim == type.getRank() - 1
-                      ? getBlockElements(type.getElementType())
-                      : 1;
+  int64_t block =
+      dim == type.getRank() - 1 ? getBlockElements(type.getElementType()) : 1;
   if (sharding.getUnit() % block != 0)
     return false;
   dims[dim] = sharding;

@@ -25,7 +25,9 @@ static ArrayRef<int64_t> shapeOf(Value value) {
 }
 
 /// A reshape of contiguous memory: it costs nothing and has no kernel.
-static bool isView(Operation *op) { return isa<SplitHeadsOp, MergeHeadsOp>(op); }
+static bool isView(Operation *op) {
+  return isa<SplitHeadsOp, MergeHeadsOp>(op);
+}
 
 /// The tokens (B, T) that a row-wise op runs over; none for other ops.
 static std::optional<std::pair<int64_t, int64_t>> rowSpace(Operation *op) {
@@ -151,8 +153,8 @@ void Schedule::scheduleBlock(Block &block) {
       grown = false;
       for (Operation *op : llvm::to_vector(remaining)) {
         auto rows = rowSpace(op);
-        bool joins = (rows && (!space || *rows == *space)) ||
-                     (isView(op) && space);
+        bool joins =
+            (rows && (!space || *rows == *space)) || (isView(op) && space);
         if (!joins || !isReady(op))
           continue;
         space = space ? space : rows;
@@ -164,9 +166,10 @@ void Schedule::scheduleBlock(Block &block) {
     steps.push_back(group);
   }
 
-  Operation *terminator = block.empty() || !block.back().hasTrait<OpTrait::IsTerminator>()
-                              ? nullptr
-                              : &block.back();
+  Operation *terminator =
+      block.empty() || !block.back().hasTrait<OpTrait::IsTerminator>()
+          ? nullptr
+          : &block.back();
   for (auto &step : steps)
     for (Operation *op : step) {
       if (terminator)
@@ -236,8 +239,8 @@ func::FuncOp Schedule::kernelFor(ArrayRef<Operation *> group,
   OpBuilder builder(&getContext());
   auto type = builder.getFunctionType(TypeRange(ValueRange(inputs)),
                                       TypeRange(ValueRange(outputs)));
-  auto kernel = func::FuncOp::create(builder, builder.getUnknownLoc(), "kernel",
-                                     type);
+  auto kernel =
+      func::FuncOp::create(builder, builder.getUnknownLoc(), "kernel", type);
   kernel.setPrivate();
   kernel->setAttr("heddle.kernel", builder.getUnitAttr());
   kernel->setAttr(HeddleDialect::kLocalAttr, builder.getUnitAttr());

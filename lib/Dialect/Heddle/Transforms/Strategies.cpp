@@ -110,8 +110,8 @@ static const StrategyInfo *find(StringRef name) {
   return nullptr;
 }
 
-FailureOr<SmallVector<Strategy>>
-mlir::heddle::parseStrategies(StringRef text, MeshOp mesh) {
+FailureOr<SmallVector<Strategy>> mlir::heddle::parseStrategies(StringRef text,
+                                                               MeshOp mesh) {
   SmallVector<Strategy> result;
   bool ok = true;
   auto listAll = [](InFlightDiagnostic &diag) {
@@ -163,8 +163,7 @@ mlir::heddle::parseStrategies(StringRef text, MeshOp mesh) {
     }
     if (mesh.getAxisSize(axis) == 0) {
       InFlightDiagnostic diag = mesh.emitError();
-      diag << "expected strategy '" << name
-           << "' to name a mesh axis, one of ";
+      diag << "expected strategy '" << name << "' to name a mesh axis, one of ";
       llvm::interleaveComma(mesh.getNames(), diag);
       diag << ", got '" << axis << "'";
       ok = false;

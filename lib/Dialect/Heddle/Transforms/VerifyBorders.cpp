@@ -107,7 +107,8 @@ struct VerifyLocal : heddle::impl::VerifyLocalPassBase<VerifyLocal> {
           SmallVector<AxisRefAttr> axes;
           for (Attribute axis : group)
             axes.push_back(cast<AxisRefAttr>(axis));
-          if (failed(getAxesSize(mesh, axes, [&]() { return op->emitError(); })))
+          if (failed(
+                  getAxesSize(mesh, axes, [&]() { return op->emitError(); })))
             ok = false;
         }
       });

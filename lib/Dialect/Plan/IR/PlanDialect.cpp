@@ -57,8 +57,8 @@ Attribute RefAttr::parse(AsmParser &parser, Type) {
         parser.getCurrentLocation(&loc) || parser.parseKeyword(&name))
       return {};
     if (!name.consume_front("s") || name.getAsInteger(10, scalar)) {
-      parser.emitError(loc) << "expected a scalar s0, s1, …, got '" << name
-                            << "'";
+      parser.emitError(loc)
+          << "expected a scalar s0, s1, …, got '" << name << "'";
       return {};
     }
     if (succeeded(parser.parseOptionalKeyword("mod")) &&
@@ -108,8 +108,9 @@ LogicalResult RegionOp::verify() {
   // region_c1
   int64_t offset = getOffset(), size = getSize();
   if (offset < 0 || size < 0 || offset % 64 != 0)
-    return emitOpError("expected an offset that is a multiple of 64 and a size, "
-                       "got ")
+    return emitOpError(
+               "expected an offset that is a multiple of 64 and a size, "
+               "got ")
            << offset << " and " << size;
   return success();
 }

@@ -63,8 +63,8 @@ struct Operation {
 struct Group {
   std::vector<int32_t> ranks;
   std::mutex mutex;
-  std::vector<uint64_t> started; // collectives begun, by member
-  uint64_t base = 0;             // number of pending.front()
+  std::vector<uint64_t> started;    // collectives begun, by member
+  uint64_t base = 0;                // number of pending.front()
   std::vector<Operation *> pending; // rarely more than two
   std::vector<Operation *> unused;
   std::vector<std::unique_ptr<Operation>> all;
@@ -81,13 +81,6 @@ struct Mailbox {
   std::mutex mutex;
   std::vector<Message> sends, recvs;
 };
-
-bool overlaps(const void *a, int64_t bytesA, const void *b, int64_t bytesB) {
-  uintptr_t x = reinterpret_cast<uintptr_t>(a);
-  uintptr_t y = reinterpret_cast<uintptr_t>(b);
-  return bytesA > 0 && bytesB > 0 && x < y + static_cast<uint64_t>(bytesB) &&
-         y < x + static_cast<uint64_t>(bytesA);
-}
 
 class InProcess final : public Communicator {
 public:
@@ -108,7 +101,7 @@ public:
   void start(int32_t rank, const CollectiveCall &call, Done done) override {
     if (aborted_.load(std::memory_order_acquire))
       return done(reason());
-    Status valid = check(rank, call);
+    Status valid = checkCall(worldSize(), rank, call);
     if (!valid.ok())
       return done(std::move(valid));
     if (call.op == CollectiveOp::send || call.op == CollectiveOp::recv)
@@ -128,9 +121,9 @@ public:
         if (operation->first >= 0) {
           const Member &other =
               operation->members[static_cast<size_t>(operation->first)];
-          problem = mismatch(
-              other.call, group.ranks[static_cast<size_t>(operation->first)],
-              call, rank);
+          problem = mismatch(other.call,
+                             group.ranks[static_cast<size_t>(operation->first)],
+                             call, rank);
         } else {
           operation->first = call.self;
         }
@@ -208,52 +201,6 @@ private:
     return reason_;
   }
 
-  Status check(int32_t rank, const CollectiveCall &call) const {
-    auto invalid = [&](const std::string &what) {
-      return Status(Code::invalid_argument,
-                    concat("rank ", rank, ", ", describe(call), ": ", what));
-    };
-    if (rank < 0 || rank >= worldSize())
-      return invalid(concat("expected a rank below ", worldSize()));
-    if (call.elements < 0 || blockElements(call.dtype) != 1)
-      return invalid("expected a number of plain elements");
-    if (call.op == CollectiveOp::send || call.op == CollectiveOp::recv) {
-      if (call.peer < 0 || call.peer >= worldSize() || call.peer == rank)
-        return invalid(concat("expected another rank below ", worldSize()));
-      return {};
-    }
-    if (!call.group || call.group->empty() || call.self < 0 ||
-        self(call) >= call.group->size() ||
-        (*call.group)[self(call)] != rank)
-      return invalid("expected a group that the rank is a member of");
-    int64_t size = static_cast<int64_t>(call.group->size());
-    int64_t bytes = call.elements * blockBytes(call.dtype);
-    switch (call.op) {
-    case CollectiveOp::allReduce:
-    case CollectiveOp::reduceScatter:
-      if (!isReducible(call.dtype))
-        return invalid("expected f32, f16, bf16, i32 or i64 elements");
-      break;
-    case CollectiveOp::permute:
-      if (call.shift % size != 0 &&
-          overlaps(call.source, bytes, call.destination, bytes))
-        return invalid("expected a destination apart from the source");
-      break;
-    case CollectiveOp::allToAll:
-      if (size > 1 && overlaps(call.source, size * bytes, call.destination,
-                               size * bytes))
-        return invalid("expected a destination apart from the source");
-      break;
-    case CollectiveOp::broadcast:
-      if (call.root < 0 || call.root >= size)
-        return invalid(concat("expected a root below ", size));
-      break;
-    default:
-      break;
-    }
-    return {};
-  }
-
   //===--------------------------------------------------------------------===//
   // Groups
   //===--------------------------------------------------------------------===//
@@ -326,8 +273,8 @@ private:
     int64_t bytes = std::max<int64_t>(blockBytes(call.dtype), 1);
     operation.pieceElements =
         std::max<int64_t>(kPieceBytes / bytes, kReductionBlock);
-    int64_t piecesPerRow = (call.elements + operation.pieceElements - 1) /
-                           operation.pieceElements;
+    int64_t piecesPerRow =
+        (call.elements + operation.pieceElements - 1) / operation.pieceElements;
     operation.pieces = rows * piecesPerRow;
     int64_t total = call.elements * bytes * size;
     int64_t helpers = 0;
@@ -353,9 +300,8 @@ private:
 
   void help(Group &group, Operation &operation, int32_t self) {
     int64_t pieces = operation.pieces;
-    for (int64_t piece;
-         (piece = operation.next.fetch_add(1, std::memory_order_relaxed)) <
-         pieces;) {
+    for (int64_t piece; (piece = operation.next.fetch_add(
+                             1, std::memory_order_relaxed)) < pieces;) {
       work(operation, piece);
       if (operation.left.fetch_sub(1, std::memory_order_acq_rel) == 1)
         finish(group, operation, self);
@@ -398,12 +344,11 @@ private:
     const CollectiveCall &call = operation.members[0].call;
     int64_t size = static_cast<int64_t>(operation.members.size());
     int64_t element = blockBytes(call.dtype);
-    int64_t piecesPerRow = (call.elements + operation.pieceElements - 1) /
-                           operation.pieceElements;
+    int64_t piecesPerRow =
+        (call.elements + operation.pieceElements - 1) / operation.pieceElements;
     int64_t row = piece / piecesPerRow;
     int64_t first = piece % piecesPerRow * operation.pieceElements;
-    int64_t count =
-        std::min(operation.pieceElements, call.elements - first);
+    int64_t count = std::min(operation.pieceElements, call.elements - first);
     auto source = [&](int64_t rank, int64_t chunk) {
       return static_cast<const uint8_t *>(
                  operation.sources[static_cast<size_t>(rank)]) +
@@ -460,7 +405,8 @@ private:
 
   void exchange(int32_t rank, const CollectiveCall &call, Done done) {
     bool sends = call.op == CollectiveOp::send;
-    Mailbox &mailbox = mailboxes_[static_cast<size_t>(sends ? call.peer : rank)];
+    Mailbox &mailbox =
+        mailboxes_[static_cast<size_t>(sends ? call.peer : rank)];
     Message other;
     bool found = false, stopped = false;
     {

@@ -147,9 +147,9 @@ private:
     variant->id = nextId.fetch_add(1);
     variant->rows = rows;
     variant->columns = width;
-    variant->b = dnnl::memory::desc({shape_.k, width},
-                                    dnnl::memory::data_type::f32,
-                                    dnnl::memory::dims{1, shape_.ldb});
+    variant->b =
+        dnnl::memory::desc({shape_.k, width}, dnnl::memory::data_type::f32,
+                           dnnl::memory::dims{1, shape_.ldb});
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     dnnl::matmul::primitive_desc descriptor(
@@ -186,8 +186,8 @@ private:
       binding.a = dnnl::memory(matrix(m, shape_.k, shape_.lda), engine(),
                                DNNL_MEMORY_NONE);
       binding.b = dnnl::memory(variant.b, engine(), DNNL_MEMORY_NONE);
-      binding.c = dnnl::memory(matrix(m, variant.columns, shape_.ldc),
-                               engine(), DNNL_MEMORY_NONE);
+      binding.c = dnnl::memory(matrix(m, variant.columns, shape_.ldc), engine(),
+                               DNNL_MEMORY_NONE);
       binding.scratchpad =
           dnnl::memory(variant.scratchpad, engine(), DNNL_MEMORY_NONE);
     }

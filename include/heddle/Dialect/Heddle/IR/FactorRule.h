@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-// A factor rule describes an op the way an einsum does. Every dimension of every
-// operand and result is a product of factors, major to minor:
+// A factor rule describes an op the way an einsum does. Every dimension of
+// every operand and result is a product of factors, major to minor:
 //
 //   linear          ([b, t, k], [n, k]) -> [b, t, n]       k: sum
 //   split_heads     ([b, t, h*e]) -> [b, t, h, e]

@@ -1,0 +1,20 @@
+// RUN: heddle-opt %s --heddle-codegen-cpu=target=x86-64-v3 --canonicalize --cse | FileCheck %s
+// RUN: not heddle-opt %s --heddle-codegen-cpu=target=z80 2>&1 | FileCheck %s --check-prefix=TARGET
+
+// TARGET: error: expected target host (x86-64-v3 or better), x86-64-v3 or x86-64-v4, got 'z80'
+
+// Memory is one block of scores and one row of sums, whatever the number of
+// keys (4096 here); the running maximum and sum are carried from block to block.
+
+// CHECK-LABEL: func.func @attention
+// CHECK-DAG: memref.alloca() {{.*}} : memref<64xf32>
+// CHECK-DAG: memref.alloca() {{.*}} : memref<64xi32>
+// CHECK-NOT: memref<4096
+// CHECK: scf.for {{.*}} iter_args({{.*}}) -> (f32, f32)
+func.func private @attention(%q: tensor<1x1x9x64xf32>, %k: tensor<64x64x3x64xf32>, %v: tensor<64x64x3x64xf32>,
+    %qp: tensor<1x1xi32>, %kp: tensor<64x64xi32>, %blocks: tensor<1x64xi32>, %lengths: tensor<1xi32>) -> tensor<1x1x9x64xf32>
+    attributes {heddle.local, heddle.kernel} {
+  %o = heddle.attention %q, %k, %v pos(%qp, %kp) blocks(%blocks) lengths(%lengths) scale 0.125 causal
+    : (tensor<1x1x9x64xf32>, tensor<64x64x3x64xf32>, tensor<64x64x3x64xf32>, tensor<1x1xi32>, tensor<64x64xi32>, tensor<1x64xi32>, tensor<1xi32>) -> tensor<1x1x9x64xf32>
+  return %o : tensor<1x1x9x64xf32>
+}
