@@ -9,6 +9,7 @@ Environment:
 """
 
 import os
+import shutil
 
 import lit.formats
 
@@ -45,6 +46,9 @@ for tool in ("heddle-compile", "heddle-run", "heddle-check", "heddle-reduce",
              "heddle-lsp-server"):
     if os.path.exists(os.path.join(config.heddle_tools_dir, tool)):
         config.available_features.add(tool)
+if (os.path.exists(os.path.join(config.heddle_tools_dir, "HeddleMpiTests"))
+        and shutil.which("mpirun")):
+    config.available_features.add("mpi")
 if os.path.exists("/dev/nvidia0"):
     config.available_features.add("gpu")
 

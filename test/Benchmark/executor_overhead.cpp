@@ -135,6 +135,25 @@ void BM_Gemm(benchmark::State &state) {
 }
 BENCHMARK(BM_Gemm)->Args({1, 1})->Args({1, 8})->UseRealTime();
 
+/// The same work on one rank or cut over three, in 12 tiles altogether, with an
+/// all-reduce after each step: what more ranks than workers cost.
+void BM_RanksOnTwoWorkers(benchmark::State &state) {
+  constexpr int64_t kElements = 3 << 17, kSteps = 100;
+  int32_t ranks = static_cast<int32_t>(state.range(0));
+  int64_t own = kElements / ranks;
+  Builder b({{"tp", ranks}});
+  int32_t r = b.region(own * 4), s = b.region(64 * 4);
+  int32_t n = b.constant(own), few = b.constant(64), one = b.constant(1);
+  beginTurns(b, kSteps);
+  b.launch(kAffine, operands(at(r, 0, own * 4), at(r, 0, own * 4)),
+           {n, one, one}, 12 / ranks);
+  b.collective(fb::CollectiveKind_all_reduce, at(s, 0, 256), at(s, 0, 256), few,
+               64, {0});
+  b.end();
+  measure(state, b, 1, 2, kSteps);
+}
+BENCHMARK(BM_RanksOnTwoWorkers)->Arg(1)->Arg(3)->UseRealTime();
+
 /// From run() to its return, for a program of one instruction.
 void BM_EmptyRun(benchmark::State &state) {
   Builder b;

@@ -13,8 +13,10 @@
 
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
+#include <iterator>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,7 +90,7 @@ TEST(Bundle, RoundTrip) {
   EXPECT_EQ((*bundle)->plan().classes()->Get(0)->regions()->size(), 2u);
   Result<std::vector<KernelFn>> kernels = (*bundle)->kernels();
   ASSERT_TRUE(kernels.ok()) << kernels.status().message();
-  ASSERT_EQ(kernels->size(), 4u);
+  ASSERT_EQ(kernels->size(), 5u);
   float a = 1, c = 2, sum = 0;
   void *pointers[] = {&a, &c, &sum};
   int64_t one = 1;
@@ -277,8 +279,8 @@ TEST(Bundle, RefusesPlansThatCannotRun) {
              fb::SourceTransform_unpermute_rotary_rows;
          b.cls().recipes[0]->heads = 2;
        }},
-      {"Launch of heddle.add at model.mlir:7:5: expected a kernel of 0 to 3",
-       [&](Builder &b) { launch(b).kernel = 4; }},
+      {"Launch of heddle.add at model.mlir:7:5: expected a kernel of 0 to 4",
+       [&](Builder &b) { launch(b).kernel = 5; }},
       {"expected tiles of 1 to 65535, got 0",
        [&](Builder &b) { launch(b).tiles = 0; }},
       {"expected an argument to be a scalar below",
@@ -545,8 +547,9 @@ TEST(Bundle, AddressRanges) {
        }},
       {"product of mixed signs", false,
        [&](Builder &b, int32_t r) {
-         use(b, r, b.arith(fb::ScalarOp_mul, b.param("p", 0, 3, 0),
-                           b.param("q", -1, 0, 0)));
+         use(b, r,
+             b.arith(fb::ScalarOp_mul, b.param("p", 0, 3, 0),
+                     b.param("q", -1, 0, 0)));
        }},
       {"slow counter of a long while", false,
        [&](Builder &b, int32_t r) {
@@ -591,6 +594,21 @@ TEST(Bundle, AddressRanges) {
     std::string message = refusal(b.pack());
     EXPECT_EQ(message == "accepted", c.accepted) << c.what << ": " << message;
   }
+}
+
+// FlatBuffers' own verifier accepts elements at odd addresses (found by the
+// fuzzer).
+TEST(Bundle, RefusesMisalignedVectors) {
+  std::ifstream file(HEDDLE_TEST_CORPUS "/misaligned-terms.plan",
+                     std::ios::binary);
+  std::vector<char> bytes(std::istreambuf_iterator<char>(file), {});
+  ASSERT_GT(bytes.size(), 100u);
+  bytes.erase(bytes.begin()); // the fuzzer's choice
+  Status status =
+      verifyPlan(std::string_view(bytes.data(), bytes.size())).status();
+  EXPECT_NE(status.message().find("expected address terms that are aligned"),
+            std::string::npos)
+      << status.message();
 }
 
 // A file of few bytes must not cost much more than its size to refuse: blocks

@@ -357,6 +357,19 @@ TEST(Executor, EveryTileRunsOnce) {
     }
 }
 
+// Tiles of one launch run at the same time, on as many workers as there are:
+// each waits for the others.
+TEST(Executor, TilesRunSideBySide) {
+  constexpr int32_t kTiles = 4;
+  Builder b;
+  int32_t region = b.region(16);
+  b.output("out", at(region, 0, 16), fb::DType_i64, {whole(2)});
+  b.launch(kMeet, operands(at(region, 0, 16)), {}, kTiles);
+  TestSession run(b.bundle(), withWorkers(kTiles));
+  ASSERT_TRUE(run->run("main").ok());
+  EXPECT_EQ(probed(run), (std::vector<int64_t>{kTiles, kTiles}));
+}
+
 // Addresses follow loop variables, moduli and coordinates.
 TEST(Executor, AddressesFollowScalars) {
   Builder b({{"tp", 2}});

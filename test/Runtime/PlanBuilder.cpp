@@ -24,7 +24,8 @@ Builder::Builder(std::vector<std::pair<std::string, int32_t>> axes) {
     plan.axes.back()->size = size;
   }
   plan.rank_class = {0};
-  plan.kernels = {"test_add", "test_affine", "test_count", "test_nothing"};
+  plan.kernels = {"test_add", "test_affine", "test_count", "test_nothing",
+                  "test_meet"};
   plan.classes.push_back(std::make_unique<fb::RankClassT>());
   cls().name = "all";
   cls().spaces.push_back(std::make_unique<fb::SpaceT>());

@@ -29,7 +29,7 @@ using Instr = std::unique_ptr<fb::InstrT>;
 using Operand = std::unique_ptr<fb::OperandT>;
 
 /// Indices of the kernels that `Builder` declares (test_kernels.c).
-enum Kernel : int32_t { kAdd, kAffine, kCount, kNothing };
+enum Kernel : int32_t { kAdd, kAffine, kCount, kNothing, kMeet };
 
 /// A plan with one class, one space and one program "main", to be extended.
 class Builder {

@@ -208,6 +208,21 @@ TEST(Session, States) {
   EXPECT_EQ(asFloats(*run->state("count")), std::vector<float>(7, 1.0f));
 }
 
+// More memory than there is gets a message, not a signal when it is touched.
+// (Nothing here would touch it: without the check the test only fails.)
+TEST(Session, RefusesMoreMemoryThanThereIs) {
+  Builder b({{"tp", 2}});
+  b.region(int64_t{1} << 45);
+  std::unique_ptr<Communicator> comm = createInProcessCommunicator(2);
+  Status status = Session::create(b.bundle(), *comm, {}).status();
+  EXPECT_EQ(status.code(), Code::resource_exhausted);
+  EXPECT_EQ(status.message().rfind("the bundle's 2 ranks in this process need "
+                                   "67108864 MiB, this machine has ",
+                                   0),
+            0u)
+      << status.message();
+}
+
 // Two classes: a program of each, joined by a message; outputs of one class.
 TEST(Session, RankClasses) {
   Builder b({{"pp", 2}});

@@ -6,7 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#define _GNU_SOURCE
+#include <sched.h>
 #include <stdint.h>
+#include <time.h>
 
 static int64_t begin(int64_t count, int64_t tile, int64_t tiles) {
   return count * tile / tiles;
@@ -48,4 +51,24 @@ void test_nothing(void *const *operands, const int64_t *scalars, int64_t tile,
   (void)scalars;
   (void)tile;
   (void)tiles;
+}
+
+// Tiles meet: each announces itself and waits (at most about 5 s) for all of
+// them. operands[0][0] counts arrivals, operands[0][1] those that met all.
+void test_meet(void *const *operands, const int64_t *scalars, int64_t tile,
+               int64_t tiles) {
+  int64_t *counters = operands[0];
+  struct timespec start, now;
+  (void)scalars;
+  (void)tile;
+  __atomic_add_fetch(&counters[0], 1, __ATOMIC_SEQ_CST);
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  do {
+    if (__atomic_load_n(&counters[0], __ATOMIC_SEQ_CST) >= tiles) {
+      __atomic_add_fetch(&counters[1], 1, __ATOMIC_SEQ_CST);
+      return;
+    }
+    sched_yield();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while (now.tv_sec - start.tv_sec < 5);
 }

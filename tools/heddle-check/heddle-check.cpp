@@ -336,6 +336,8 @@ static int run(CommandLine &cl) {
   registerCompileDialects(registry);
   MLIRContext context(registry);
   context.loadAllAvailableDialects();
+  // Messages name what is wrong; whole operations are for heddle-opt.
+  context.printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context, llvm::errs());
 

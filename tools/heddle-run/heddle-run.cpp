@@ -159,9 +159,13 @@ int runGenerate(Session &session, const Bundle &bundle,
     return fail(generator.status().message());
   double start = seconds(), first = 0;
   int64_t produced = 0;
-  auto onTokens = [&](const std::vector<int32_t> &) {
+  auto onTokens = [&](const std::vector<int32_t> &newest) {
     if (produced++ == 0)
       first = seconds();
+    if (options.stream) {
+      printIds({newest});
+      std::fflush(stdout);
+    }
   };
   Result<std::vector<std::vector<int32_t>>> result =
       generator->run(*tokens, options.newTokens, onTokens);
@@ -315,6 +319,8 @@ int main(int argc, char **argv) {
   generate->add_option("--max-new-tokens", options.newTokens, "Tokens to add")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
+  generate->add_flag("--stream", options.stream,
+                     "Also print the newest ids after every step, a line each");
   auto *forward = app.add_subcommand("forward", "One pass over given tokens");
   forward->add_option("--tokens", options.tokens, "Ids, or a file")->required();
   forward->add_option("--output", options.output,

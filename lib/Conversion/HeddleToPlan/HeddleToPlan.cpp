@@ -251,10 +251,10 @@ LogicalResult ConvertHeddleToPlan::convert() {
   module->setAttr("plan.target", builder.getStringAttr(target));
   if (memoryBudget > 0 && arena > memoryBudget)
     return module.emitError()
-           << "expected an arena of at most " << memoryBudget
-           << " bytes per rank, got " << arena << ": parameters " << paramBytes
-           << ", state " << stateBytes << ", inputs and outputs " << ioBytes
-           << ", work " << workBytes
+           << "expected an arena of at most "
+           << static_cast<int64_t>(memoryBudget) << " bytes per rank, got "
+           << arena << ": parameters " << paramBytes << ", state " << stateBytes
+           << ", inputs and outputs " << ioBytes << ", work " << workBytes
            << "; use more ranks, a shorter sequence or a smaller batch";
   return success();
 }

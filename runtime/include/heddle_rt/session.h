@@ -83,7 +83,8 @@ public:
   virtual Status setInput(const std::string &program, const std::string &name,
                           const HostTensor &value) = 0;
   /// Runs `program` on all ranks to its end. If a rank fails, every rank stops
-  /// and the status names the rank and the instruction.
+  /// and the status names the rank and the instruction; the session and its
+  /// communicator are spent then, and later runs fail.
   virtual Status run(const std::string &program) = 0;
   /// Reads an output in its global shape (the first owner of each unit). If
   /// ranks live in several processes, each of them calls this, in the same

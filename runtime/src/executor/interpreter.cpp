@@ -166,8 +166,16 @@ bool Executor::openTiles(Rank &rank, int64_t tiles) {
   rank.tickets.store(static_cast<uint64_t>(epoch) << 32 |
                          static_cast<uint64_t>(tiles) << 16,
                      std::memory_order_release);
-  pool_->post(WorkItem{helpTiles, &rank, epoch, static_cast<int32_t>(helpers)});
+  pool_->post(WorkItem{helpTiles, &rank, epoch, static_cast<int32_t>(helpers),
+                       hasTiles});
   return runTiles(rank, epoch);
+}
+
+bool Executor::hasTiles(void *context, uint64_t epoch) {
+  uint64_t tickets =
+      static_cast<Rank *>(context)->tickets.load(std::memory_order_relaxed);
+  return tickets >> 32 == epoch &&
+         (tickets & 0xffff) < (tickets >> 16 & 0xffff);
 }
 
 void Executor::helpTiles(void *context, uint64_t epoch) {

@@ -64,11 +64,9 @@ WorkerPool::~WorkerPool() {
   wake_.notify_all();
   for (std::thread &thread : threads_)
     thread.join();
-  while (count_ > 0) { // frees what post(function) allocated
-    WorkItem item = pop();
-    if (item.run == runFunction)
-      delete static_cast<std::function<void()> *>(item.context);
-  }
+  for (; count_ > 0; removeHead()) // frees what post(function) allocated
+    if (ring_[head_].run == runFunction)
+      delete static_cast<std::function<void()> *>(ring_[head_].context);
 }
 
 void WorkerPool::push(const WorkItem &item) {
@@ -84,21 +82,32 @@ void WorkerPool::push(const WorkItem &item) {
   queued_.store(count_, std::memory_order_relaxed);
 }
 
-WorkItem WorkerPool::pop() {
-  size_t mask = ring_.size() - 1;
-  if (random_ != 0) {
-    random_ ^= random_ << 13;
-    random_ ^= random_ >> 7;
-    random_ ^= random_ << 17;
-    std::swap(ring_[head_], ring_[(head_ + random_ % count_) & mask]);
+void WorkerPool::removeHead() {
+  head_ = (head_ + 1) & (ring_.size() - 1);
+  --count_;
+  queued_.store(count_, std::memory_order_relaxed);
+}
+
+bool WorkerPool::pop(WorkItem &item) {
+  while (count_ > 0) {
+    size_t mask = ring_.size() - 1;
+    if (random_ != 0) {
+      random_ ^= random_ << 13;
+      random_ ^= random_ >> 7;
+      random_ ^= random_ << 17;
+      std::swap(ring_[head_], ring_[(head_ + random_ % count_) & mask]);
+    }
+    WorkItem &first = ring_[head_];
+    item = first;
+    if (item.useful && !item.useful(item.context, item.argument)) {
+      removeHead();
+      continue;
+    }
+    if (--first.invitations <= 0)
+      removeHead();
+    return true;
   }
-  WorkItem item = ring_[head_];
-  if (--ring_[head_].invitations <= 0) {
-    head_ = (head_ + 1) & mask;
-    --count_;
-    queued_.store(count_, std::memory_order_relaxed);
-  }
-  return item;
+  return false;
 }
 
 void WorkerPool::post(const WorkItem &item) {
@@ -173,8 +182,8 @@ void WorkerPool::loop() {
   omp_set_num_threads(1);
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    if (count_ > 0) {
-      WorkItem item = pop();
+    WorkItem item;
+    if (pop(item)) {
       bool more = count_ > 0 && sleepers_ > 0;
       lock.unlock();
       if (more)

@@ -26,8 +26,10 @@ struct WorkItem {
   void (*run)(void *context, uint64_t argument) = nullptr;
   void *context = nullptr;
   uint64_t argument = 0;
-  /// How many workers may take it; it leaves the queue with the last one.
+  /// How many workers may take it; it leaves the queue with the last one…
   int32_t invitations = 1;
+  /// …or as soon as this (if set) says that there is nothing left to do.
+  bool (*useful)(void *context, uint64_t argument) = nullptr;
 };
 
 /// W threads and one queue. A worker with nothing to do looks for work for a
@@ -60,7 +62,8 @@ public:
 private:
   void loop();
   void push(const WorkItem &item);
-  WorkItem pop();
+  bool pop(WorkItem &item);
+  void removeHead();
   void idle();
 
   std::mutex mutex_;

@@ -18,7 +18,9 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <mutex>
+#include <sys/sysinfo.h>
 
 namespace heddle::rt {
 
@@ -81,6 +83,7 @@ public:
                     concat("the bundle is for ", bundle_->worldSize(),
                            " ranks, the ", comm_.name(),
                            " communicator connects ", comm_.worldSize()));
+    HEDDLE_RT_RETURN_IF_ERROR(checkMemory());
     for (int32_t rank : comm_.localRanks()) {
       ranks_.push_back({rank, {}});
       const fb::RankClass &cls = classOf(rank);
@@ -199,6 +202,38 @@ public:
   }
 
 private:
+  /// Arenas are mapped without a reservation: asking for more than there is
+  /// would end with a signal much later.
+  Status checkMemory() const {
+    struct sysinfo info = {};
+    if (sysinfo(&info) != 0)
+      return {};
+    __int128 available =
+        (__int128{info.totalram} + info.totalswap) * info.mem_unit;
+    std::vector<int64_t> perRank;
+    for (const fb::RankClass *cls : *plan_.classes()) {
+      int64_t bytes = 0, scalars = 0;
+      if (cls->spaces())
+        for (const fb::Space *space : *cls->spaces())
+          bytes += space->bytes(); // at most 16 x 2^46
+      if (cls->programs())
+        for (const fb::Program *program : *cls->programs())
+          scalars = std::max<int64_t>(scalars, program->scalars());
+      perRank.push_back(bytes + scalars * 8);
+    }
+    __int128 needed = 0;
+    for (int32_t rank : comm_.localRanks())
+      needed += perRank[static_cast<size_t>(classNumber(rank))];
+    if (needed <= available)
+      return {};
+    return Status(Code::resource_exhausted,
+                  concat("the bundle's ", comm_.localRanks().size(),
+                         " ranks in this process need ",
+                         static_cast<int64_t>(needed >> 20),
+                         " MiB, this machine has ",
+                         static_cast<int64_t>(available >> 20), " MiB"));
+  }
+
   const fb::RankClass &classOf(int64_t rank) const {
     uint32_t index =
         plan_.rank_class()->size() == 1 ? 0 : static_cast<uint32_t>(rank);
@@ -307,7 +342,12 @@ private:
     for (int64_t extent : result.shape)
       if (__builtin_mul_overflow(bytes, extent, &bytes))
         return Status(Code::invalid_argument, concat(what, " is too large"));
-    result.bytes.resize(static_cast<size_t>(bytes));
+    try {
+      result.bytes.resize(static_cast<size_t>(bytes));
+    } catch (const std::exception &) {
+      return Status(Code::resource_exhausted,
+                    concat(what, ": no memory for ", bytes, " bytes"));
+    }
 
     // With ranks elsewhere, parts that not every rank has are sent round; every
     // process finds the same answer to whether they are.
@@ -426,10 +466,15 @@ private:
 Result<std::unique_ptr<Session>>
 Session::create(std::shared_ptr<const Bundle> bundle, Communicator &comm,
                 const SessionOptions &options) {
-  auto session =
-      std::make_unique<SessionImpl>(std::move(bundle), comm, options);
-  HEDDLE_RT_RETURN_IF_ERROR(session->build());
-  return std::unique_ptr<Session>(std::move(session));
+  try {
+    auto session =
+        std::make_unique<SessionImpl>(std::move(bundle), comm, options);
+    HEDDLE_RT_RETURN_IF_ERROR(session->build());
+    return std::unique_ptr<Session>(std::move(session));
+  } catch (const std::exception &error) { // no memory, no more threads
+    return Status(Code::resource_exhausted,
+                  concat("cannot start a session: ", error.what()));
+  }
 }
 
 } // namespace heddle::rt
