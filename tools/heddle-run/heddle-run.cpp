@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <thread>
 #include <unistd.h>
 
 using namespace heddle::rt;
@@ -330,7 +331,7 @@ int main(int argc, char **argv) {
       ->check(CLI::Range(2, 1 << 24))
       ->capture_default_str();
   bench->add_option("--repeat", options.repeat, "Rounds")
-      ->check(CLI::Range(1, 1000))
+      ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   for (auto *sub : {generate, forward, bench})
     sub->fallthrough();
@@ -359,6 +360,8 @@ int main(int argc, char **argv) {
            " ranks, got " + std::to_string((*communicator)->worldSize()) +
            " (start with mpirun -n " + std::to_string((*bundle)->worldSize()) +
            ")");
+    else // mpirun ends the job with the first rank that fails: rank 0 speaks.
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
     return 1;
   }
   if (processRank >= 0 && !options.trace.empty())
