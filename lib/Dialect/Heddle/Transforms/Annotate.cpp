@@ -328,11 +328,14 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
                             StringRef name, MeshOp mesh) {
     auto type = cast<RankedTensorType>(argument.getType());
     ShardingAttr sharding = getSharding(type);
+    // Imported arguments have a name for a location, the mesh has the file.
+    Location loc = isa<FileLineColLoc>(argument.getLoc()) ? argument.getLoc()
+                                                          : mesh.getLoc();
     bool ok = true;
     for (auto [i, dim] : llvm::enumerate(sharding.getDims())) {
       FailureOr<Layout> layout =
           Layout::get(mesh, dim, type.getDimSize(i),
-                      [&]() { return mlir::emitError(argument.getLoc()); });
+                      [&]() { return mlir::emitError(loc); });
       if (failed(layout)) {
         ok = false;
         continue;
@@ -346,7 +349,7 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
         ok = false;
         continue;
       }
-      InFlightDiagnostic diag = mlir::emitError(argument.getLoc());
+      InFlightDiagnostic diag = mlir::emitError(loc);
       diag << "'" << name << "': dimension " << i << " has " << layout->units
            << " units of " << layout->unit
            << ", which do not divide over the axes ";
