@@ -34,9 +34,8 @@ static void draw(StringRef name, uint64_t seed, BindingAttr binding,
   llvm::copy(values, data);
 }
 
-/// A parameter as the runtime draws it: each layer by its own global name.
-static Tensor drawParameter(BindingAttr binding, ArrayRef<int64_t> shape,
-                            uint64_t seed) {
+Tensor reference::drawParameter(BindingAttr binding, ArrayRef<int64_t> shape,
+                                uint64_t seed) {
   Tensor result = Tensor::filled(shape, 0);
   ArrayRef<int64_t> layers = binding.getLayers();
   if (layers.empty()) {
@@ -67,6 +66,11 @@ static double decodeFill(int64_t fill, Type elementType) {
   value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven,
                 &inexact);
   return value.convertToDouble();
+}
+
+Tensor reference::initialState(BindingAttr binding, RankedTensorType type) {
+  return Tensor::filled(type.getShape(),
+                        decodeFill(binding.getFill(), type.getElementType()));
 }
 
 FailureOr<ProgramInputs> reference::drawInputs(func::FuncOp program,
@@ -312,8 +316,7 @@ LogicalResult Checker::bind(const Pair &pair, const EquivalenceRun &run,
       local = it->second.local;
       return success();
     }
-    global = Tensor::filled(
-        shape, decodeFill(binding.getFill(), pair.type.getElementType()));
+    global = initialState(binding, pair.type);
     break;
   case BindingKind::Output:
     return run.global->emitOpError("expected no argument bound as output, got "

@@ -133,6 +133,16 @@ int Checker::atPartition() {
 // The bundle itself
 //===----------------------------------------------------------------------===//
 
+/// Round to nearest even, as the loader stores it.
+static void roundToBf16(double &value) {
+  float v = static_cast<float>(value);
+  uint32_t bits;
+  std::memcpy(&bits, &v, 4);
+  bits = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u;
+  std::memcpy(&v, &bits, 4);
+  value = v;
+}
+
 /// Executes the global program; parameters are drawn once, as the runtime
 /// draws them, and rounded to their stored type.
 FailureOr<std::vector<ref::Tensor>>
@@ -151,35 +161,12 @@ Checker::reference(const Call &call, const ref::ProgramInputs &inputs) {
     auto &known = binding.getKind() == BindingKind::Param ? params : states;
     auto it = known.find(name);
     if (it == known.end()) {
-      ref::Tensor tensor = ref::Tensor::filled(type.getShape(), 0);
-      if (binding.getKind() == BindingKind::Param) {
-        int64_t layers = std::max<int64_t>(binding.getLayers().size(), 1);
-        int64_t count = type.getNumElements() / layers;
-        std::vector<float> values(count);
-        for (int64_t l = 0; l < layers; ++l) {
-          std::string one = name;
-          if (size_t at = one.find("{i}"); at != std::string::npos)
-            one.replace(at, 3, std::to_string(binding.getLayers()[l]));
-          rt::drawRandom(
-              cl.seed, one, 0, count,
-              static_cast<float>(binding.getScale().convertToDouble()),
-              static_cast<float>(binding.getOffset().convertToDouble()),
-              values.data());
-          for (int64_t i = 0; i < count; ++i) {
-            float v = values[i];
-            if (type.getElementType().isBF16()) {
-              uint32_t bits;
-              std::memcpy(&bits, &v, 4);
-              bits = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u;
-              std::memcpy(&v, &bits, 4);
-            }
-            tensor.data[l * count + i] = v;
-          }
-        }
-      } else if (type.getElementType().isInteger(32)) {
-        int32_t fill = static_cast<int32_t>(binding.getFill());
-        tensor = ref::Tensor::filled(type.getShape(), fill);
-      }
+      bool isParam = binding.getKind() == BindingKind::Param;
+      ref::Tensor tensor =
+          isParam ? ref::drawParameter(binding, type.getShape(), cl.seed)
+                  : ref::initialState(binding, type);
+      if (isParam && type.getElementType().isBF16())
+        llvm::for_each(tensor.data, roundToBf16);
       it = known.emplace(name, std::move(tensor)).first;
     }
     arguments.push_back(it->second);

@@ -94,15 +94,10 @@ Status Generator::step(const std::string &program, int64_t rows,
                        const std::vector<int32_t> &positions,
                        const std::vector<int32_t> &lengths,
                        const std::vector<int32_t> &last) {
-  std::vector<int32_t> blocks(static_cast<size_t>(batch_ * blocks_));
-  for (size_t i = 0; i < blocks.size(); ++i)
-    blocks[i] = static_cast<int32_t>(i);
   HEDDLE_RT_RETURN_IF_ERROR(
       session_->setInput(program, "tokens", intTensor({batch_, rows}, tokens)));
   HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(
       program, "positions", intTensor({batch_, rows}, positions)));
-  HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(
-      program, "blocks", intTensor({batch_, blocks_}, blocks)));
   HEDDLE_RT_RETURN_IF_ERROR(
       session_->setInput(program, "lengths", intTensor({batch_}, lengths)));
   HEDDLE_RT_RETURN_IF_ERROR(
@@ -136,6 +131,13 @@ Result<std::vector<std::vector<int32_t>>> Generator::run(
               std::to_string(prompt.size()) + " + " + std::to_string(count));
   }
   HEDDLE_RT_RETURN_IF_ERROR(session_->resetStates());
+  // Inputs stay as they are from run to run; the table does not change.
+  std::vector<int32_t> blocks(static_cast<size_t>(batch_ * blocks_));
+  for (size_t i = 0; i < blocks.size(); ++i)
+    blocks[i] = static_cast<int32_t>(i);
+  for (const char *program : {"prefill", "decode"})
+    HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(
+        program, "blocks", intTensor({batch_, blocks_}, blocks)));
   size_t batch = static_cast<size_t>(batch_);
   std::vector<int32_t> newest(batch, 0), lengths(batch, 0);
 

@@ -41,6 +41,14 @@ FailureOr<ProgramInputs> drawInputs(func::FuncOp program,
                                     ArrayRef<int64_t> valid, int64_t vocabulary,
                                     uint64_t seed);
 
+/// A parameter as the runtime draws it from "random:SEED": each layer of a
+/// stack by its own global name.
+Tensor drawParameter(BindingAttr binding, ArrayRef<int64_t> shape,
+                     uint64_t seed);
+
+/// A state before the first run: every element its binding's fill pattern.
+Tensor initialState(BindingAttr binding, RankedTensorType type);
+
 /// One call of a program, in both forms.
 struct EquivalenceRun {
   func::FuncOp global;

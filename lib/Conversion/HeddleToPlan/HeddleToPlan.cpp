@@ -157,7 +157,7 @@ LogicalResult ConvertHeddleToPlan::convert() {
            << "expected one heddle.mesh, got " << meshes.size();
   SmallVector<func::FuncOp> programs;
   for (auto func : module.getOps<func::FuncOp>())
-    if (!func->hasAttr("heddle.kernel"))
+    if (!func->hasAttr(HeddleDialect::kKernelAttr))
       programs.push_back(func);
 
   struct Placed {

@@ -145,25 +145,21 @@ LogicalResult Placement::placeOp(Operation *op) {
       return success();
     }
   }
-  ArrayAttr aliases;
+  SmallVector<int64_t> aliases(op->getNumResults(), -1);
   if (auto call = dyn_cast<func::CallOp>(op)) {
     auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
         op, call.getCalleeAttr());
-    aliases = kernel->getAttrOfType<ArrayAttr>("heddle.aliases");
+    FailureOr<SmallVector<int64_t>> known = getKernelAliases(kernel);
+    if (failed(known))
+      return failure();
+    aliases = *known;
   }
   for (OpResult result : op->getResults()) {
-    bool aliased = false;
-    if (aliases)
-      for (Attribute attr : aliases) {
-        ArrayRef<int64_t> pair = cast<DenseI64ArrayAttr>(attr).asArrayRef();
-        if (pair[0] != static_cast<int64_t>(result.getResultNumber()))
-          continue;
-        Place place = get(op->getOperand(pair[1]));
-        places[result] = place;
-        aliased = true;
-      }
-    if (aliased)
+    if (int64_t argument = aliases[result.getResultNumber()]; argument >= 0) {
+      Place place = get(op->getOperand(argument));
+      places[result] = place;
       continue;
+    }
     Place place;
     place.storage = newStorage(result);
     storages[place.storage].communication = isCollective;

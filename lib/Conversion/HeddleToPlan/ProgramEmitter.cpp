@@ -121,21 +121,19 @@ LogicalResult ProgramEmitter::emitCall(func::CallOp call, OpBuilder &builder) {
   for (auto &axes : interface->coordinates)
     refs.scalars.push_back(coordinate(axes));
   int64_t block = refs.scalars.size();
-  llvm::SmallDenseSet<int64_t> updated, hidden;
-  if (auto aliases = kernel->getAttrOfType<ArrayAttr>("heddle.aliases"))
-    for (Attribute attr : aliases) {
-      ArrayRef<int64_t> pair = cast<DenseI64ArrayAttr>(attr).asArrayRef();
-      hidden.insert(pair[0]);
-      updated.insert(pair[1]);
-    }
+  FailureOr<SmallVector<int64_t>> aliases = getKernelAliases(kernel);
+  if (failed(aliases))
+    return failure();
   SmallVector<Attribute> ranges;
   for (auto [i, operand] : llvm::enumerate(call.getOperands()))
-    ranges.push_back(
-        ref(placement.get(operand), getTensorBytes(typeOf(operand)),
-            updated.contains(i) ? plan::Access::ReadWrite : plan::Access::Read,
-            refs));
+    ranges.push_back(ref(placement.get(operand),
+                         getTensorBytes(typeOf(operand)),
+                         llvm::is_contained(*aliases, static_cast<int64_t>(i))
+                             ? plan::Access::ReadWrite
+                             : plan::Access::Read,
+                         refs));
   for (auto [i, result] : llvm::enumerate(call.getResults()))
-    if (!hidden.contains(i))
+    if ((*aliases)[i] < 0)
       ranges.push_back(ref(placement.get(result),
                            getTensorBytes(typeOf(result)), plan::Access::Write,
                            refs));
@@ -291,7 +289,7 @@ LogicalResult ProgramEmitter::emitOp(Operation *op, OpBuilder &builder) {
   if (auto call = dyn_cast<func::CallOp>(op))
     return emitCall(call, builder);
   if (auto linear = dyn_cast<LinearOp>(op);
-      linear && linear->hasAttr("heddle.gemm")) {
+      linear && linear->hasAttr(HeddleDialect::kGemmAttr)) {
     emitGemm(linear, builder);
     return success();
   }

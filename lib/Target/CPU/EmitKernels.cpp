@@ -89,7 +89,7 @@ FailureOr<OwningOpRef<ModuleOp>> cpu::emitKernels(ModuleOp module,
                     vector::VectorDialect>();
   OwningOpRef<ModuleOp> emitted = ModuleOp::create(module.getLoc());
   for (auto func : module.getOps<func::FuncOp>()) {
-    if (!func->hasAttr(kKernelAttr))
+    if (!func->hasAttr(HeddleDialect::kKernelAttr))
       continue;
     FailureOr<std::unique_ptr<KernelPlan>> plan = planKernel(func, target);
     if (failed(plan))

@@ -50,7 +50,7 @@ KernelBuilder::KernelBuilder(ModuleOp module, const KernelFunction &kernel,
   auto function =
       func::FuncOp::create(*this, kernel.func.getSymName(),
                            FunctionType::get(getContext(), types, TypeRange()));
-  function->setAttr(kKernelAttr, getUnitAttr());
+  function->setAttr(HeddleDialect::kKernelAttr, getUnitAttr());
   for (size_t i = 0; i < memories; ++i)
     function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
                         getUnitAttr());
@@ -83,20 +83,22 @@ Value KernelBuilder::index(int64_t value) {
   return arith::ConstantIndexOp::create(*this, value);
 }
 
-Value KernelBuilder::constant(Type type, double value) {
-  Attribute scalar = getFloatAttr(getElementTypeOrSelf(type), value);
-  TypedAttr attr = cast<TypedAttr>(scalar);
+/// The scalar, or a vector of it.
+static TypedAttr constantOf(Type type, TypedAttr scalar) {
   if (auto vector = dyn_cast<VectorType>(type))
-    attr = DenseElementsAttr::get(vector, scalar);
-  return arith::ConstantOp::create(*this, attr);
+    return DenseElementsAttr::get(vector, static_cast<Attribute>(scalar));
+  return scalar;
+}
+
+Value KernelBuilder::constant(Type type, double value) {
+  return arith::ConstantOp::create(
+      *this, constantOf(type, getFloatAttr(getElementTypeOrSelf(type), value)));
 }
 
 Value KernelBuilder::constantInt(Type type, int64_t value) {
-  Attribute scalar = getIntegerAttr(getElementTypeOrSelf(type), value);
-  TypedAttr attr = cast<TypedAttr>(scalar);
-  if (auto vector = dyn_cast<VectorType>(type))
-    attr = DenseElementsAttr::get(vector, scalar);
-  return arith::ConstantOp::create(*this, attr);
+  return arith::ConstantOp::create(
+      *this,
+      constantOf(type, getIntegerAttr(getElementTypeOrSelf(type), value)));
 }
 
 Value KernelBuilder::splat(Value scalar, VectorType type) {

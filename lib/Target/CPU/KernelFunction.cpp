@@ -63,30 +63,16 @@ static LogicalResult checkTypes(Operation *op, TypeRange types) {
 
 LogicalResult KernelFunction::readAliases() {
   FunctionType type = func.getFunctionType();
-  SmallVector<int64_t> alias(type.getNumResults(), -1);
-  if (auto aliases = func->getAttrOfType<ArrayAttr>(kAliasesAttr)) {
-    for (Attribute attr : aliases) {
-      auto pair = dyn_cast<DenseI64ArrayAttr>(attr);
-      if (!pair || pair.size() != 2 || pair[0] < 0 ||
-          pair[0] >= type.getNumResults() || pair[1] < 0 ||
-          pair[1] >= type.getNumInputs())
-        return func.emitError("expected ")
-               << kAliasesAttr << " to hold (result, argument) pairs, got "
-               << attr;
-      if (type.getResult(pair[0]) != type.getInput(pair[1]))
-        return func.emitError("expected result ")
-               << pair[0] << " to have the type of argument " << pair[1]
-               << " that it updates, got " << type.getResult(pair[0]);
-      alias[pair[0]] = pair[1];
-    }
-  }
+  FailureOr<SmallVector<int64_t>> alias = getKernelAliases(func);
+  if (failed(alias))
+    return failure();
   for (Type input : type.getInputs()) {
     argumentOperand.push_back(operands.size());
     operands.push_back(cast<RankedTensorType>(input));
   }
   for (auto [i, result] : llvm::enumerate(type.getResults())) {
-    if (alias[i] >= 0) {
-      resultOperand.push_back(argumentOperand[alias[i]]);
+    if ((*alias)[i] >= 0) {
+      resultOperand.push_back(argumentOperand[(*alias)[i]]);
       continue;
     }
     resultOperand.push_back(operands.size());
@@ -129,7 +115,8 @@ LogicalResult KernelFunction::readBody() {
     bool inPlace = resultOperand[i] < arguments;
     if (inPlace != static_cast<bool>(value.getDefiningOp<CacheAppendOp>()))
       return func.emitError("expected ")
-             << kAliasesAttr << " to name the results of cache_append and no "
+             << HeddleDialect::kAliasesAttr
+             << " to name the results of cache_append and no "
              << "others, got result " << i;
     if (inPlace && operandOf(value) != resultOperand[i])
       return func.emitError("expected result ")
@@ -144,7 +131,7 @@ LogicalResult KernelFunction::readBody() {
     if (pool < 0 || !isWritten(pool))
       return op->emitError("expected a pool that the kernel updates in place, "
                            "listed in ")
-             << kAliasesAttr;
+             << HeddleDialect::kAliasesAttr;
   }
   return success();
 }

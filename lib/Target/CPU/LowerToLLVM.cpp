@@ -79,7 +79,7 @@ LogicalResult cpu::lowerKernels(ModuleOp module) {
   SmallVector<LLVM::LLVMFuncOp> bodies(module.getOps<LLVM::LLVMFuncOp>());
   for (LLVM::LLVMFuncOp body : bodies) {
     std::string name = body.getSymName().str();
-    body->removeAttr(kKernelAttr);
+    body->removeAttr(HeddleDialect::kKernelAttr);
     body.setSymName(name + ".body");
     body.setLinkage(LLVM::Linkage::Internal);
     addEntry(body, name);

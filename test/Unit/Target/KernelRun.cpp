@@ -291,7 +291,8 @@ KernelRun::KernelRun(const std::string &text, const std::string &target) {
   std::vector<Type> types;
   llvm::append_range(types, func.getArgumentTypes());
   std::vector<bool> inPlace(func.getNumResults(), false);
-  if (auto aliases = func->getAttrOfType<ArrayAttr>(cpu::kAliasesAttr))
+  if (auto aliases =
+          func->getAttrOfType<ArrayAttr>(HeddleDialect::kAliasesAttr))
     for (Attribute pair : aliases)
       inPlace[cast<DenseI64ArrayAttr>(pair)[0]] = true;
   for (size_t i = 0; i < inPlace.size(); ++i)

@@ -34,11 +34,6 @@
 
 namespace mlir::heddle::cpu {
 
-/// Marks a kernel function.
-inline constexpr llvm::StringLiteral kKernelAttr = "heddle.kernel";
-/// Results that share the memory of an argument.
-inline constexpr llvm::StringLiteral kAliasesAttr = "heddle.aliases";
-
 /// What code generation knows of a processor. Tile sizes follow from it, so
 /// that another processor is another record.
 struct TargetRecord {

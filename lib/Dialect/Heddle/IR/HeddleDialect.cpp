@@ -110,3 +110,27 @@ bool mlir::heddle::isLocal(Operation *op) {
     func = op->getParentOfType<func::FuncOp>();
   return func && func->hasAttr(HeddleDialect::kLocalAttr);
 }
+
+FailureOr<SmallVector<int64_t>>
+mlir::heddle::getKernelAliases(func::FuncOp kernel) {
+  StringRef name = HeddleDialect::kAliasesAttr;
+  FunctionType type = kernel.getFunctionType();
+  SmallVector<int64_t> alias(type.getNumResults(), -1);
+  auto aliases = kernel->getAttrOfType<ArrayAttr>(name);
+  if (!aliases)
+    return alias;
+  for (Attribute attr : aliases) {
+    auto pair = dyn_cast<DenseI64ArrayAttr>(attr);
+    if (!pair || pair.size() != 2 || pair[0] < 0 ||
+        pair[0] >= type.getNumResults() || pair[1] < 0 ||
+        pair[1] >= type.getNumInputs())
+      return kernel.emitError("expected ")
+             << name << " to hold (result, argument) pairs, got " << attr;
+    if (type.getResult(pair[0]) != type.getInput(pair[1]))
+      return kernel.emitError("expected result ")
+             << pair[0] << " to have the type of argument " << pair[1]
+             << " that it updates, got " << type.getResult(pair[0]);
+    alias[pair[0]] = pair[1];
+  }
+  return alias;
+}

@@ -37,12 +37,11 @@ private:
   void finishOp(Operation *op);
   void finishRepeat(RepeatOp repeat);
   void finishReturn(func::ReturnOp op);
-  void splitBias(LinearOp linear, ArrayRef<AxisRefAttr> pending);
+  void splitBias(LinearOp linear);
 
   void setDims(Value value) {
     setSharding(value, ShardingAttr::get(value.getContext(), mesh,
-                                         propagation.getDims(value), {},
-                                         PartialKind::Sum, Type()));
+                                         propagation.getDims(value)));
   }
   static void setSharding(Value value, ShardingAttr sharding) {
     value.setType(
@@ -88,7 +87,7 @@ void Finalizer::require(OpOperand &operand, ShardingAttr want,
   operand.set(reshard.getResult());
 }
 
-void Finalizer::splitBias(LinearOp linear, ArrayRef<AxisRefAttr> pending) {
+void Finalizer::splitBias(LinearOp linear) {
   Value bias = linear.getBias();
   OpBuilder builder(linear);
   builder.setInsertionPointAfter(linear);
@@ -108,17 +107,13 @@ void Finalizer::finishOp(Operation *op) {
   FactorShardings factors = propagation.project(op, rule);
 
   // Axes over which this op leaves a sum pending.
-  auto pendingAxes = [&]() {
-    SmallVector<AxisRefAttr> axes;
-    for (auto [f, factor] : llvm::enumerate(rule.factors))
-      if (factor.kind == FactorKind::Sum && factors[f])
-        axes.append(factors[f].getAxes().begin(), factors[f].getAxes().end());
-    return axes;
-  };
-  SmallVector<AxisRefAttr> pending = pendingAxes();
+  SmallVector<AxisRefAttr> pending;
+  for (auto [f, factor] : llvm::enumerate(rule.factors))
+    if (factor.kind == FactorKind::Sum && factors[f])
+      pending.append(factors[f].getAxes().begin(), factors[f].getAxes().end());
   if (auto linear = dyn_cast<LinearOp>(op);
       linear && linear.getBias() && !pending.empty()) {
-    splitBias(linear, pending);
+    splitBias(linear);
     rule = ruled.getFactorRule();
     factors = propagation.project(op, rule);
   }
@@ -131,8 +126,7 @@ void Finalizer::finishOp(Operation *op) {
     ShardingAttr have = getSharding(operand.get().getType());
     ShardingAttr want = ShardingAttr::get(
         op->getContext(), mesh,
-        propagation.dimsFrom(rule, rule.operands[index], factors), {},
-        PartialKind::Sum, Type());
+        propagation.dimsFrom(rule, rule.operands[index], factors));
     if (sameDims(want, have))
       want = want.withDims(have.getDims());
     // A pending sum flows on if the op is linear in it and reducing the result
@@ -162,8 +156,7 @@ void Finalizer::finishOp(Operation *op) {
 void Finalizer::finishRepeat(RepeatOp repeat) {
   auto asDecided = [&](OpOperand &operand, StringRef reason) {
     ShardingAttr want = ShardingAttr::get(repeat.getContext(), mesh,
-                                          propagation.getDims(operand.get()),
-                                          {}, PartialKind::Sum, Type());
+                                          propagation.getDims(operand.get()));
     require(operand, want, reason);
   };
   for (OpOperand &operand : repeat->getOpOperands())

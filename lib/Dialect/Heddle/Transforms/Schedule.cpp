@@ -67,7 +67,7 @@ struct Schedule : heddle::impl::SchedulePassBase<Schedule> {
     ModuleOp module = getOperation();
     SmallVector<func::FuncOp> programs;
     for (auto func : module.getOps<func::FuncOp>()) {
-      if (func->hasAttr("heddle.kernel"))
+      if (func->hasAttr(HeddleDialect::kKernelAttr))
         continue;
       if (!isLocal(func)) {
         func.emitError() << "expected a local function: run heddle-partition "
@@ -88,7 +88,7 @@ struct Schedule : heddle::impl::SchedulePassBase<Schedule> {
     func.walk([&](LinearOp linear) {
       if (!isGemm(linear))
         return;
-      linear->setAttr("heddle.gemm", UnitAttr::get(&getContext()));
+      linear->setAttr(HeddleDialect::kGemmAttr, UnitAttr::get(&getContext()));
       if (!linear.getBias())
         return;
       OpBuilder builder(linear->getContext());
@@ -184,7 +184,8 @@ void Schedule::scheduleBlock(Block &block) {
       while (step.size() > 1 && isView(step.back()))
         step.pop_back();
       outline(step, block);
-    } else if (isLoneKernel(first) && !first->hasAttr("heddle.gemm")) {
+    } else if (isLoneKernel(first) &&
+               !first->hasAttr(HeddleDialect::kGemmAttr)) {
       outline(step, block);
     }
   }
@@ -242,11 +243,11 @@ func::FuncOp Schedule::kernelFor(ArrayRef<Operation *> group,
   auto kernel =
       func::FuncOp::create(builder, builder.getUnknownLoc(), "kernel", type);
   kernel.setPrivate();
-  kernel->setAttr("heddle.kernel", builder.getUnitAttr());
+  kernel->setAttr(HeddleDialect::kKernelAttr, builder.getUnitAttr());
   kernel->setAttr(HeddleDialect::kLocalAttr, builder.getUnitAttr());
   kernel->setAttr(HeddleDialect::kMeshAttr, mesh);
   if (!aliases.empty())
-    kernel->setAttr("heddle.aliases", aliases);
+    kernel->setAttr(HeddleDialect::kAliasesAttr, aliases);
   Block *entry = kernel.addEntryBlock();
   IRMapping mapping;
   mapping.map(inputs, entry->getArguments());

@@ -49,6 +49,10 @@ RankedTensorType withSharding(RankedTensorType type, ShardingAttr sharding);
 /// True in functions marked heddle.local.
 bool isLocal(Operation *op);
 
+/// For each result of a kernel function the argument whose memory it updates,
+/// or -1. Fails, with a message, if `heddle.aliases` is malformed.
+FailureOr<SmallVector<int64_t>> getKernelAliases(func::FuncOp kernel);
+
 } // namespace mlir::heddle
 
 #endif // HEDDLE_DIALECT_HEDDLE_IR_HEDDLEDIALECT_H

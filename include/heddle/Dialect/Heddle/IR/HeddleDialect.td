@@ -41,6 +41,13 @@ def Heddle_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kBindingAttr = "heddle.binding";
     /// Layout of the global tensor on arguments and results of local functions.
     static constexpr ::llvm::StringLiteral kGlobalAttr = "heddle.global";
+    /// Marks a kernel function: what `schedule` outlines for code generation.
+    static constexpr ::llvm::StringLiteral kKernelAttr = "heddle.kernel";
+    /// Results of a kernel that share the memory of an argument: an array of
+    /// array<i64: result, argument>.
+    static constexpr ::llvm::StringLiteral kAliasesAttr = "heddle.aliases";
+    /// Marks a linear op that the library computes.
+    static constexpr ::llvm::StringLiteral kGemmAttr = "heddle.gemm";
     void registerTypes();
     void registerAttributes();
   }];
