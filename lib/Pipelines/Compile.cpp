@@ -32,10 +32,25 @@ StringRef mlir::heddle::phaseName(Phase phase) {
   return phaseNames[static_cast<int>(phase)];
 }
 
+static void populateActivations(OpPassManager &manager,
+                                const CompileOptions &options) {
+  if (options.activations == "q8")
+    manager.addPass(createQuantizeActivationsPass());
+}
+
+LogicalResult mlir::heddle::runActivations(ModuleOp module,
+                                           const CompileOptions &options) {
+  PassManager manager(module.getContext());
+  populateActivations(manager, options);
+  return manager.run(module);
+}
+
 void mlir::heddle::populatePhase(OpPassManager &manager, Phase phase,
                                  const CompileOptions &options) {
   switch (phase) {
   case Phase::Annotate: {
+    // Says what is computed; before shardings are chosen.
+    populateActivations(manager, options);
     AnnotatePassOptions annotate;
     annotate.strategy = options.strategy;
     annotate.strictDivisibility = options.strictDivisibility;
@@ -48,6 +63,8 @@ void mlir::heddle::populatePhase(OpPassManager &manager, Phase phase,
     manager.addPass(createVerifyLocalPass());
     return;
   case Phase::Schedule:
+    // Before kernels are outlined: their arguments carry the formats.
+    manager.addPass(createPackWeightsPass());
     manager.addPass(createSchedulePass());
     return;
   case Phase::Plan: {

@@ -29,6 +29,22 @@ static LogicalResult linear(LinearOp op, OpCall &call) {
   return success();
 }
 
+static LogicalResult quantize(QuantizeOp op, OpCall &call) {
+  const Tensor &in = call[op.getInput()];
+  Tensor &out = call.result();
+  int64_t block = getBlockElements(
+      cast<RankedTensorType>(op.getResult().getType()).getElementType());
+  for (int64_t first = 0; first < out.size(); first += block) {
+    double top = 0;
+    for (int64_t i = first; i < first + block; ++i)
+      top = std::max(top, std::abs(in.data[i]));
+    for (int64_t i = first; i < first + block; ++i)
+      out.data[i] =
+          top > 0 ? std::nearbyint(in.data[i] * (127 / top)) * (top / 127) : 0;
+  }
+  return success();
+}
+
 static LogicalResult biasAdd(BiasAddOp op, OpCall &call) {
   const Tensor &in = call[op.getInput()], &bias = call[op.getBias()];
   Tensor &out = call.result();
@@ -70,6 +86,7 @@ static LogicalResult glu(GluOp op, OpCall &call) {
 
 void reference::registerLinearOps(Registry &registry) {
   registry.add<LinearOp>(linear);
+  registry.add<QuantizeOp>(quantize);
   registry.add<BiasAddOp>(biasAdd);
   registry.add<AddOp>(add);
   registry.add<GluOp>(glu);

@@ -8,8 +8,8 @@
 
 #include "PlanBuilder.h"
 
-#include "base/convert.h"
 #include "base/half.h"
+#include "heddle_rt/convert.h"
 
 #include <atomic>
 #include <cmath>

@@ -19,6 +19,7 @@
 #include "heddle/Target/Bundle/Bundle.h"
 #include "heddle_rt/bundle.h"
 #include "heddle_rt/communicator.h"
+#include "heddle_rt/convert.h"
 #include "heddle_rt/session.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -133,14 +134,22 @@ int Checker::atPartition() {
 // The bundle itself
 //===----------------------------------------------------------------------===//
 
-/// Round to nearest even, as the loader stores it.
-static void roundToBf16(double &value) {
-  float v = static_cast<float>(value);
-  uint32_t bits;
-  std::memcpy(&bits, &v, 4);
-  bits = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u;
-  std::memcpy(&v, &bits, 4);
-  value = v;
+/// What the loader stores of drawn values, and kernels read of it.
+static void roundToStored(ref::Tensor &tensor, Type element) {
+  std::optional<rt::DType> dtype;
+  if (element.isBF16())
+    dtype = rt::DType::bf16;
+  else if (isa<Q8_0Type>(element))
+    dtype = rt::DType::q8_0;
+  if (!dtype)
+    return;
+  std::vector<float> values(tensor.data.begin(), tensor.data.end());
+  int64_t count = static_cast<int64_t>(values.size());
+  std::vector<uint8_t> stored(static_cast<size_t>(
+      count / rt::blockElements(*dtype) * rt::blockBytes(*dtype)));
+  rt::encodeFromFloat(*dtype, values.data(), count, stored.data());
+  rt::decodeToFloat(*dtype, stored.data(), 0, count, values.data());
+  tensor.data.assign(values.begin(), values.end());
 }
 
 /// Executes the global program; parameters are drawn once, as the runtime
@@ -165,8 +174,8 @@ Checker::reference(const Call &call, const ref::ProgramInputs &inputs) {
       ref::Tensor tensor =
           isParam ? ref::drawParameter(binding, type.getShape(), cl.seed)
                   : ref::initialState(binding, type);
-      if (isParam && type.getElementType().isBF16())
-        llvm::for_each(tensor.data, roundToBf16);
+      if (isParam)
+        roundToStored(tensor, type.getElementType());
       it = known.emplace(name, std::move(tensor)).first;
     }
     arguments.push_back(it->second);
@@ -337,8 +346,11 @@ static int run(CommandLine &cl) {
       importModel(&context, config, importOptions(cl));
   if (failed(global))
     return 1;
-  OwningOpRef<ModuleOp> local((*global)->clone());
   CompileOptions options = compileOptions(cl);
+  // int8 activations are part of what the program means.
+  if (failed(runActivations(**global, options)))
+    return 1;
+  OwningOpRef<ModuleOp> local((*global)->clone());
   Phase to = cl.at == "partition" ? Phase::Partition : Phase::Plan;
   if (failed(runPhases(*local, Phase::Import, to, options)))
     return 1;

@@ -119,6 +119,11 @@ int parseCommandLine(int argc, char **argv, const char *tool,
                  "Type of stored weights: keep, f32, bf16 or q8_0")
       ->check(CLI::IsMember({"keep", "f32", "bf16", "q8_0"}))
       ->capture_default_str();
+  app.add_option("--activations", options.activations,
+                 "Inputs of products with quantised weights: keep (fp32), or "
+                 "q8 (int8 in blocks of 32; faster, less exact)")
+      ->check(CLI::IsMember({"keep", "q8"}))
+      ->capture_default_str();
   app.add_option("--memory-budget", budget,
                  "Largest arena per rank, as in 80GiB");
   app.add_flag("--strict-divisibility", options.strict,

@@ -20,7 +20,8 @@ struct CommandLine {
   std::string model, output, report, from = "import", to = "bundle";
   std::vector<std::pair<std::string, int64_t>> mesh;
   std::string strategy, program = "generate", result = "logits";
-  std::string target = "cpu", weights = "keep", compute = "f32";
+  std::string target = "cpu", weights = "keep", compute = "f32",
+              activations = "keep";
   std::string cpu = "host";
   int64_t batch = 1, sequence = 512, chunk = 128, blockSize = 16;
   int64_t memoryBudget = 0;

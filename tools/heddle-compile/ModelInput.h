@@ -33,6 +33,7 @@ inline mlir::heddle::CompileOptions compileOptions(const CommandLine &cl) {
   mlir::heddle::CompileOptions options;
   options.strategy = cl.strategy;
   options.strictDivisibility = cl.strict;
+  options.activations = cl.activations;
   options.memoryBudget = cl.memoryBudget;
   options.target = cl.cpu;
   return options;

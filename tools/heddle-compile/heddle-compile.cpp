@@ -82,10 +82,12 @@ static int run(const CommandLine &cl) {
   if (!cl.output.empty()) {
     std::string provenance;
     llvm::raw_string_ostream stream(provenance);
-    stream << llvm::json::Value(llvm::json::Object{{"heddle", "0.1.0"},
-                                                   {"strategy", cl.strategy},
-                                                   {"weights", cl.weights},
-                                                   {"cpu", cl.cpu}});
+    stream << llvm::json::Value(
+        llvm::json::Object{{"heddle", "0.1.0"},
+                           {"strategy", cl.strategy},
+                           {"weights", cl.weights},
+                           {"activations", cl.activations},
+                           {"cpu", cl.cpu}});
     FailureOr<std::vector<uint8_t>> bytes = makeBundle(
         *module, options, *report, interfaceJson(config, cl), provenance);
     if (failed(bytes))

@@ -50,11 +50,18 @@ struct CompileOptions {
   /// Bytes per rank; 0 = no limit.
   int64_t memoryBudget = 0;
   std::string target = "host";
+  /// "keep", or "q8": int8 inputs of products with quantised weights.
+  std::string activations = "keep";
 };
 
 /// Appends the passes of one phase (Annotate to Plan).
 void populatePhase(OpPassManager &manager, Phase phase,
                    const CompileOptions &options);
+
+/// The part of annotate that changes what a program computes (`activations`),
+/// by itself, for a reference to compare with. Running it twice changes
+/// nothing.
+LogicalResult runActivations(ModuleOp module, const CompileOptions &options);
 
 /// Runs the phases after `from` up to `to` (at most Plan) on a module.
 LogicalResult runPhases(ModuleOp module, Phase from, Phase to,

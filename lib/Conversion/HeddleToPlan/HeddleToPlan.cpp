@@ -135,12 +135,14 @@ void ConvertHeddleToPlan::emitMemory(OpBuilder &builder, int64_t workBytes) {
         &getContext(), access,
         FlatSymbolRefAttr::get(&getContext(), named.place.region),
         named.place.offset, {}, {}, {}, bytes);
-    plan::TensorOp::create(builder, named.loc, named.binding, ref,
-                           TypeAttr::get(named.global),
-                           TypeAttr::get(named.local),
-                           builder.getI64IntegerAttr(named.place.stride),
-                           builder.getStringAttr("row_major@1"),
-                           builder.getStringAttr(named.program));
+    PackingAttr packed = getPacking(named.local);
+    StringRef packing =
+        packed ? packed.getFormat() : StringRef(PackingAttr::kRowMajor);
+    plan::TensorOp::create(
+        builder, named.loc, named.binding, ref, TypeAttr::get(named.global),
+        TypeAttr::get(named.local),
+        builder.getI64IntegerAttr(named.place.stride),
+        builder.getStringAttr(packing), builder.getStringAttr(named.program));
   }
 }
 

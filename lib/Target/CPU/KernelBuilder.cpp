@@ -18,6 +18,8 @@ using namespace mlir::heddle::cpu;
 Type cpu::storageType(Type element) {
   if (element.isF16() || element.isBF16())
     return IntegerType::get(element.getContext(), 16);
+  if (isa<Q8Type>(element))
+    return IntegerType::get(element.getContext(), 32);
   if (getBlockElements(element) > 1)
     return IntegerType::get(element.getContext(), 8);
   return element;
@@ -59,8 +61,9 @@ KernelBuilder::KernelBuilder(ModuleOp module, const KernelFunction &kernel,
   func::ReturnOp::create(*this);
   setInsertionPoint(entry->getTerminator());
   for (size_t i = 0; i < memories; ++i)
-    operands.push_back(
-        {entry->getArgument(i), kernel.operands[i].getElementType()});
+    operands.push_back({entry->getArgument(i),
+                        kernel.operands[i].getElementType(),
+                        static_cast<bool>(getPacking(kernel.operands[i]))});
   for (size_t i = 0; i < kernel.coordinates.size(); ++i)
     coordinates.push_back(entry->getArgument(memories + i));
   tile = entry->getArgument(types.size() - 2);
@@ -230,6 +233,89 @@ Value KernelBuilder::reduce(Value v,
 
 Value KernelBuilder::reduceAdd(Value v) {
   return reduce(v, [&](Value a, Value b) { return fadd(a, b); });
+}
+
+//===----------------------------------------------------------------------===//
+// What processors have instructions for
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::intrinsic(StringRef name, Type type,
+                               ValueRange arguments) {
+  return LLVM::CallIntrinsicOp::create(*this, type, getStringAttr(name),
+                                       arguments)
+      .getResults();
+}
+
+Value KernelBuilder::byRegisters(
+    ArrayRef<Value> operands,
+    function_ref<Value(ArrayRef<Value>)> instruction) {
+  int64_t width = target.nativeLanes;
+  if (lanes() <= width)
+    return instruction(operands);
+  Value whole;
+  for (int64_t first = 0; first < lanes(); first += width) {
+    SmallVector<Value> parts;
+    for (Value v : operands)
+      parts.push_back(vector::ExtractStridedSliceOp::create(
+          *this, v, ArrayRef<int64_t>{first}, ArrayRef<int64_t>{width},
+          ArrayRef<int64_t>{1}));
+    Value part = instruction(parts);
+    if (!whole) {
+      auto type = VectorType::get({lanes()}, getElementTypeOrSelf(part));
+      whole = arith::ConstantOp::create(*this, getZeroAttr(type));
+    }
+    whole = vector::InsertStridedSliceOp::create(
+        *this, part, whole, ArrayRef<int64_t>{first}, ArrayRef<int64_t>{1});
+  }
+  return whole;
+}
+
+Value KernelBuilder::dot4(Value sum, Value u, Value s, int64_t most) {
+  bool wide = target.nativeLanes == 16;
+  return byRegisters({sum, u, s}, [&](ArrayRef<Value> v) -> Value {
+    auto vectorOf = [&](int64_t width) {
+      return VectorType::get({target.nativeLanes * 32 / width},
+                             getIntegerType(width));
+    };
+    VectorType pairs = vectorOf(16), quads = vectorOf(32);
+    Value u8 = bitcastVector(v[1], vectorOf(8));
+    Value s8 = bitcastVector(v[2], vectorOf(8));
+    if (target.vnni)
+      return intrinsic("llvm.x86.avx512.vpdpbusd.512", quads, {v[0], u8, s8});
+    StringRef join =
+        wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd";
+    // Pairs of products in 16 bits, where they cannot saturate.
+    if (most * 128 * 2 <= INT16_MAX) {
+      Value products = intrinsic(wide ? "llvm.x86.avx512.pmaddubs.w.512"
+                                      : "llvm.x86.avx2.pmadd.ub.sw",
+                                 pairs, {u8, s8});
+      return iadd(v[0],
+                  intrinsic(join, quads, {products, constantInt(pairs, 1)}));
+    }
+    // Even and odd bytes, widened.
+    Value eight = constantInt(pairs, 8);
+    Value u16 = bitcastVector(v[1], pairs), s16 = bitcastVector(v[2], pairs);
+    Value even = arith::ShRSIOp::create(*this, shiftLeft(s16, 8), eight);
+    Value odd = arith::ShRSIOp::create(*this, s16, eight);
+    Value total = iadd(v[0], intrinsic(join, quads, {iand(u16, 255), even}));
+    return iadd(total, intrinsic(join, quads, {shiftRight(u16, eight), odd}));
+  });
+}
+
+Value KernelBuilder::lookup16(ArrayRef<float> values, Value index) {
+  if (target.nativeLanes == 16) {
+    Value table = arith::ConstantOp::create(
+        *this, DenseElementsAttr::get(lanesOf(getF32Type()), values));
+    return intrinsic("llvm.x86.avx512.permvar.sf.512", table.getType(),
+                     {table, index});
+  }
+  // No table of 16 fits a register: the values are steps of one.
+  assert(llvm::all_of(llvm::enumerate(values), [&](auto v) {
+    return v.value() == values[0] + static_cast<float>(v.index());
+  }));
+  return arith::SIToFPOp::create(
+      *this, lanesOf(getF32Type()),
+      iadd(iand(index, 15), static_cast<int64_t>(values[0])));
 }
 
 //===----------------------------------------------------------------------===//

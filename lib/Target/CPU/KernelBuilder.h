@@ -28,10 +28,20 @@
 namespace mlir::heddle::cpu {
 
 /// Memory with the element type of the model: 16-bit floats are kept as i16,
-/// quantised blocks as bytes.
+/// quantised weights as bytes, quantised activations as i32 (QuantizedBlock).
 struct Buffer {
   Value memref;
   Type element;
+  /// Rows lie in panels (Panels.h).
+  bool inPanels = false;
+};
+
+/// A block of 32 quantised activations (!heddle.q8) in i32 words.
+struct QuantizedBlock {
+  static constexpr int64_t kElements = 32, kWords = 10;
+  /// The fp32 scale's bits; the sum of the integers; the integers, four in a
+  /// word.
+  static constexpr int64_t kScale = 0, kSum = 1, kIntegers = 2;
 };
 
 class KernelBuilder : public ImplicitLocOpBuilder {
@@ -111,6 +121,11 @@ public:
   Value bitcastVector(Value v, VectorType type);
   /// Shape of `like` with another element type.
   Type withElement(Type like, Type element);
+  /// Each lane plus the products of its four unsigned bytes of `u`, at most
+  /// `most`, with its four signed bytes of `s`. Exact.
+  Value dot4(Value sum, Value u, Value s, int64_t most);
+  /// One of 16 values that rise by one, by the low four bits of each i32 lane.
+  Value lookup16(ArrayRef<float> values, Value index);
   /// Combines all lanes, halves first.
   Value reduce(Value v, function_ref<Value(Value, Value)> combine);
   Value reduceAdd(Value v);
@@ -172,6 +187,11 @@ private:
   llvm::DenseMap<Attribute, std::string> tables;
 
   Buffer addTable(DenseElementsAttr values, Type element);
+  /// Splits lanes that are wider than the target's registers for an
+  /// instruction on whole registers.
+  Value byRegisters(ArrayRef<Value> operands,
+                    function_ref<Value(ArrayRef<Value>)> instruction);
+  Value intrinsic(StringRef name, Type type, ValueRange arguments);
   Value widen(Value stored, Type element);
   Value narrow(Value v, Type element);
   Value decodeBlock(const Buffer &matrix, Value rowBytes, Value column);

@@ -22,6 +22,9 @@ void emitAttention(KernelBuilder &b, Operation *op);
 LogicalResult checkLinear(const KernelFunction &kernel, LinearOp op);
 int64_t linearTiles(LinearOp op, const TargetRecord &target);
 void emitLinear(KernelBuilder &b, LinearOp op);
+// … with a packed weight.
+int64_t panelLinearGroups(LinearOp op, const TargetRecord &target);
+void emitPanelLinear(KernelBuilder &b, LinearOp op);
 
 } // namespace mlir::heddle::cpu
 

@@ -48,7 +48,7 @@ int64_t KernelFunction::coordinateOf(RankTableAttr table) const {
 static LogicalResult checkTypes(Operation *op, TypeRange types) {
   for (Type type : types) {
     auto tensor = dyn_cast<RankedTensorType>(type);
-    if (!tensor || !tensor.hasStaticShape() || tensor.getEncoding())
+    if (!tensor || !tensor.hasStaticShape() || getSharding(tensor))
       return op->emitError("expected static local tensors in a kernel, got ")
              << type;
     if (product(tensor.getShape()) == 0)

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelBuilder.h"
+#include "Panels.h"
 
 using namespace mlir;
 using namespace mlir::heddle;
@@ -91,6 +91,8 @@ Value KernelBuilder::loadRow(const Buffer &matrix, int64_t columns, Value row,
   int64_t block = getBlockElements(matrix.element);
   if (block == 1)
     return loadLanes(matrix, iadd(imul(row, columns), column), mask);
+  if (matrix.inPanels)
+    return PanelReader(*this, matrix, columns).row(row, column);
   int64_t bytes = columns / block * getBlockBytes(matrix.element);
   return decodeBlock(matrix, imul(row, bytes), column);
 }

@@ -107,8 +107,11 @@ LogicalResult cpu::checkLinear(const KernelFunction &kernel, LinearOp op) {
       return op.emitOpError(
                  "expected floating point or quantised operands, got ")
              << v.getType();
-  if (getBlockElements(tensorType(op.getInput()).getElementType()) > 1)
-    return op.emitOpError("expected plain activations, got ")
+  Type input = tensorType(op.getInput()).getElementType();
+  bool packed = static_cast<bool>(getPacking(op.getWeight().getType()));
+  if (isa<Q8Type>(input) ? !packed : getBlockElements(input) > 1)
+    return op.emitOpError("expected plain activations, or q8 with a packed "
+                          "weight, got ")
            << op.getInput().getType();
   return success();
 }
@@ -119,11 +122,15 @@ int64_t cpu::linearTiles(LinearOp op, const TargetRecord &target) {
   // Bytes to read for few rows, arithmetic for many.
   int64_t work = std::max(getTensorBytes(tensorType(op.getWeight())),
                           m * product(tensorShape(op.getWeight())) / 8);
-  int64_t blocks = std::max<int64_t>(n / Tile::get(m, target).columns, 1);
+  int64_t blocks = getPacking(op.getWeight().getType())
+                       ? panelLinearGroups(op, target)
+                       : std::max<int64_t>(n / Tile::get(m, target).columns, 1);
   return std::clamp<int64_t>(work / (128 << 10), 1,
                              std::min<int64_t>(blocks, 64));
 }
 
 void cpu::emitLinear(KernelBuilder &b, LinearOp op) {
+  if (getPacking(op.getWeight().getType()))
+    return emitPanelLinear(b, op);
   LinearEmitter(b, op).emit();
 }

@@ -163,6 +163,7 @@ private:
 
 // Recipes, by op family (RowOps*.cpp, OrderedOps.cpp).
 LogicalResult addRowOp(RowProgram &p, RmsNormOp op);
+LogicalResult addRowOp(RowProgram &p, QuantizeOp op);
 LogicalResult addRowOp(RowProgram &p, AddOp op);
 LogicalResult addRowOp(RowProgram &p, BiasAddOp op);
 LogicalResult addRowOp(RowProgram &p, GluOp op);

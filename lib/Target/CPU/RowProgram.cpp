@@ -146,8 +146,8 @@ LogicalResult RowProgram::addOp(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<RmsNormOp, AddOp, BiasAddOp, GluOp, RotaryTableOp, RotaryOp,
             MergePartialsOp, EmbeddingOp, GatherRowsOp, LocalIndexOp,
-            CacheSlotsOp, CacheAppendOp, MaskPadOp, TakeUnitsOp, ArgmaxOp>(
-          [&](auto typed) { return addRowOp(*this, typed); })
+            CacheSlotsOp, CacheAppendOp, MaskPadOp, TakeUnitsOp, ArgmaxOp,
+            QuantizeOp>([&](auto typed) { return addRowOp(*this, typed); })
       .Default([&](Operation *) {
         return op->emitOpError("has no lowering in a row kernel");
       });

@@ -36,7 +36,7 @@ static TargetRecord level3() {
 static TargetRecord level4() {
   TargetRecord record = level3();
   record.cpu = record.tune = "x86-64-v4";
-  record.lanes = 16;
+  record.lanes = record.nativeLanes = 16;
   record.registers = 32;
   record.l2Bytes = 1 << 20;
   record.required.insert(record.required.end(), std::begin(kV4Features),
@@ -65,7 +65,8 @@ static FailureOr<TargetRecord> hostRecord() {
     record.features += (record.features.empty() ? "+" : ",+");
     record.features += name;
   }
-  record.vnni = features.lookup("avx512vnni") || features.lookup("avxvnni");
+  // The 256-bit form of AVX-VNNI has another encoding.
+  record.vnni = record.nativeLanes == 16 && features.lookup("avx512vnni");
   record.bf16 = features.lookup("avx512bf16");
   return record;
 }

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "base/convert.h"
+#include "heddle_rt/convert.h"
 
 #include "base/half.h"
 

@@ -9,6 +9,7 @@
 #include "heddle_rt/packing.h"
 
 #include "base/checked_math.h"
+#include "base/panel16.h"
 
 namespace heddle::rt {
 namespace {
@@ -27,6 +28,7 @@ int64_t rowMajorBytes(int64_t rows, int64_t cols, DType dtype) {
 // own.
 constexpr Packing kPackings[] = {
     {"row_major@1", rowMajorBytes, /*pack=*/nullptr},
+    {"panel16@1", panel16Bytes, packPanel16},
 };
 
 } // namespace

@@ -8,9 +8,9 @@
 
 #include "session/load_weights.h"
 
-#include "base/convert.h"
 #include "base/text.h"
 #include "bundle/validate_plan.h"
+#include "heddle_rt/convert.h"
 #include "heddle_rt/packing.h"
 #include "session/layout.h"
 

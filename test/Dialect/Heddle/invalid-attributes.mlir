@@ -113,6 +113,21 @@ func.func private @binding_option(tensor<8xf32> {heddle.binding = #heddle.bindin
 
 // -----
 
+// expected-error @below {{expected the packing 'panel16@1', got 'panel8@1'}}
+func.func private @packing_c1(tensor<32x32x!heddle.q8_0, #heddle.packing<"panel8@1">>)
+
+// -----
+
+// expected-error @below {{expected elements that 'panel16@1' can hold (q4_0, q4_1, q8_0), got 'f32'}}
+func.func private @packing_c2(tensor<32x32xf32, #heddle.packing<"panel16@1">>)
+
+// -----
+
+// expected-error @below {{expected a packed tensor of rank 2 or more, got rank 1}}
+func.func private @packing_c2_rank(tensor<32x!heddle.q8_0, #heddle.packing<"panel16@1">>)
+
+// -----
+
 // Elements are rotated in pairs.
 // expected-error @below {{expected an even rotary dim, got 7}}
 func.func private @rope_c1() attributes {r = #heddle.rope<dim 7 theta 1.0e+04>}

@@ -90,6 +90,47 @@ func.func @linear_c3(%x: tensor<1x3x32xf32>, %w: tensor<32x32x!heddle.q4_1>) {
 
 // -----
 
+// Only formats whose integers fit the dot products.
+func.func @linear_c4(%x: tensor<1x3x32x!heddle.q8>, %w: tensor<32x32x!heddle.q5_0>) {
+  // expected-error @below {{'heddle.linear' op expected a weight in q4_0, q4_1 or q8_0 for quantised input, got 'tensor<32x32x!heddle.q5_0>'}}
+  %0 = heddle.linear %x, %w : (tensor<1x3x32x!heddle.q8>, tensor<32x32x!heddle.q5_0>) -> tensor<1x3x32xf32>
+  return
+}
+
+// -----
+
+func.func @quantize_c1(%x: tensor<1x3x48xf32>) {
+  // expected-error @below {{'heddle.quantize' op expected a last dimension of whole blocks of 32, got 'tensor<1x3x48xf32>'}}
+  %0 = heddle.quantize %x : (tensor<1x3x48xf32>) -> tensor<1x3x48x!heddle.q8>
+  return
+}
+
+// -----
+
+func.func @quantize_c1_integers(%x: tensor<1x3x64xi32>) {
+  // expected-error @below {{'heddle.quantize' op expected floating point input, got 'tensor<1x3x64xi32>'}}
+  %0 = heddle.quantize %x : (tensor<1x3x64xi32>) -> tensor<1x3x64x!heddle.q8>
+  return
+}
+
+// -----
+
+func.func @quantize_c2(%x: tensor<1x3x64xf32>) {
+  // expected-error @below {{'heddle.quantize' op expected a result of '!heddle.q8', got 'tensor<1x3x64x!heddle.q8_0>'}}
+  %0 = heddle.quantize %x : (tensor<1x3x64xf32>) -> tensor<1x3x64x!heddle.q8_0>
+  return
+}
+
+// -----
+
+func.func @quantize_c2_shape(%x: tensor<1x3x64xf32>) {
+  // expected-error @below {{'heddle.quantize' op expected result of shape 1x3x64, got 'tensor<3x64x!heddle.q8>'}}
+  %0 = heddle.quantize %x : (tensor<1x3x64xf32>) -> tensor<3x64x!heddle.q8>
+  return
+}
+
+// -----
+
 func.func @bias_add_c1(%x: tensor<1x3x8xf32>, %b: tensor<3xf32>) {
   // expected-error @below {{'heddle.bias_add' op expected bias of shape 8, got 'tensor<3xf32>'}}
   %0 = heddle.bias_add %x, %b : (tensor<1x3x8xf32>, tensor<3xf32>) -> tensor<1x3x8xf32>

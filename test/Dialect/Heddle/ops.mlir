@@ -81,3 +81,12 @@ func.func @local(%ids: tensor<1x3xi32>, %x: tensor<1x3x8xf32>) -> tensor<1x3x4xf
   %t = heddle.take_units %p dim 2 slots <{tp}, [[0], [1], [1], [0]]> of 4 : tensor<1x3x8xf32> -> tensor<1x3x4xf32>
   return %t : tensor<1x3x4xf32>
 }
+
+// CHECK-LABEL: func.func @quantised
+// CHECK-SAME: tensor<32x64x!heddle.q4_1, #heddle.packing<"panel16@1">>
+func.func @quantised(%x: tensor<1x3x64xf32>, %w: tensor<32x64x!heddle.q4_1, #heddle.packing<"panel16@1">>) -> tensor<1x3x32xf32> {
+  // CHECK: heddle.quantize %{{.*}} : (tensor<1x3x64xf32>) -> tensor<1x3x64x!heddle.q8>
+  %q = heddle.quantize %x : (tensor<1x3x64xf32>) -> tensor<1x3x64x!heddle.q8>
+  %y = heddle.linear %q, %w : (tensor<1x3x64x!heddle.q8>, tensor<32x64x!heddle.q4_1, #heddle.packing<"panel16@1">>) -> tensor<1x3x32xf32>
+  return %y : tensor<1x3x32xf32>
+}

@@ -82,6 +82,8 @@ std::vector<std::string> runnableTargets() {
   std::vector<std::string> targets = {"x86-64-v3", kWideLanes};
   if (cpu::TargetRecord::host().lanes == 16)
     targets.push_back("x86-64-v4");
+  if (cpu::TargetRecord::host().vnni)
+    targets.push_back("host");
   return targets;
 }
 

@@ -47,6 +47,11 @@ struct TargetRecord {
   int64_t registers = 16;
   int64_t l1Bytes = 32 << 10;
   int64_t l2Bytes = 512 << 10;
+  /// How far ahead streamed weights are asked for.
+  int64_t prefetchBytes = 4 << 10;
+  /// fp32 lanes of the widest register that instructions of `cpu` know;
+  /// `lanes` may be more.
+  int64_t nativeLanes = 8;
   bool vnni = false;
   bool bf16 = false;
 

@@ -297,6 +297,32 @@ void ShardingAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
+LogicalResult PackingAttr::verify(function_ref<InFlightDiagnostic()> emit,
+                                  StringRef format) {
+  // packing_c1
+  if (format == kPanel16)
+    return success();
+  return emit() << "expected the packing '" << kPanel16 << "', got '" << format
+                << "'";
+}
+
+LogicalResult
+PackingAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
+                            function_ref<InFlightDiagnostic()> emit) const {
+  // packing_c2
+  if (shape.size() < 2)
+    return emit() << "expected a packed tensor of rank 2 or more, got rank "
+                  << shape.size();
+  if (!canHold(elementType))
+    return emit() << "expected elements that '" << getFormat()
+                  << "' can hold (q4_0, q4_1, q8_0), got " << elementType;
+  return success();
+}
+
+bool PackingAttr::canHold(Type elementType) {
+  return isa<Q4_0Type, Q4_1Type, Q8_0Type>(elementType);
+}
+
 LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emit,
                                    FlatSymbolRefAttr mesh,
                                    ArrayRef<DimShardingAttr> dims,

@@ -66,6 +66,7 @@ static BlockFormat getBlockFormat(Type type) {
       .Case<Q5_1Type>([](auto) { return BlockFormat{32, 24}; })
       .Case<Q8_0Type>([](auto) { return BlockFormat{32, 34}; })
       .Case<Q6_KType>([](auto) { return BlockFormat{256, 210}; })
+      .Case<Q8Type>([](auto) { return BlockFormat{32, 40}; })
       .Default([](Type t) {
         unsigned bits = t.isIntOrFloat() ? t.getIntOrFloatBitWidth() : 64;
         return BlockFormat{1, static_cast<int64_t>((bits + 7) / 8)};
@@ -84,8 +85,13 @@ int64_t mlir::heddle::getTensorBytes(RankedTensorType type) {
   BlockFormat format = getBlockFormat(type.getElementType());
   if (type.getRank() == 0)
     return format.bytes;
+  ArrayRef<int64_t> outer = type.getShape().drop_back();
   int64_t rows = 1;
-  for (int64_t extent : type.getShape().drop_back())
+  if (getPacking(type)) { // whole panels of every matrix
+    rows = llvm::alignTo(outer.back(), PackingAttr::kPanelRows);
+    outer = outer.drop_back();
+  }
+  for (int64_t extent : outer)
     rows *= extent;
   int64_t blocks =
       (type.getShape().back() + format.elements - 1) / format.elements;
@@ -96,6 +102,12 @@ ShardingAttr mlir::heddle::getSharding(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor ? dyn_cast_or_null<ShardingAttr>(tensor.getEncoding())
                 : ShardingAttr();
+}
+
+PackingAttr mlir::heddle::getPacking(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor ? dyn_cast_or_null<PackingAttr>(tensor.getEncoding())
+                : PackingAttr();
 }
 
 RankedTensorType mlir::heddle::withSharding(RankedTensorType type,

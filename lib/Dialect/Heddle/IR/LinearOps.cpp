@@ -30,7 +30,16 @@ LogicalResult LinearOp::verify() {
   // linear_c2
   if (getBias() && failed(expectShape(*this, "bias", getBias(), {w[0]})))
     return failure();
-  return expectFloat(*this, "result", getResult()); // linear_c3
+  // linear_c3
+  if (failed(expectFloat(*this, "result", getResult())))
+    return failure();
+  // linear_c4
+  if (isa<Q8Type>(typeOf(getInput()).getElementType()) &&
+      !PackingAttr::canHold(typeOf(getWeight()).getElementType()))
+    return emitOpError("expected a weight in q4_0, q4_1 or q8_0 for quantised "
+                       "input, got ")
+           << getWeight().getType();
+  return success();
 }
 
 FactorRule LinearOp::getFactorRule() {
@@ -59,6 +68,31 @@ bool LinearOp::acceptsPartialSum(unsigned index) {
 int64_t LinearOp::getFlops() {
   return 2 * product(shapeOf(getResult())) * shapeOf(getWeight())[1];
 }
+
+//===----------------------------------------------------------------------===//
+// quantize
+//===----------------------------------------------------------------------===//
+
+LogicalResult QuantizeOp::verify() {
+  // quantize_c1
+  ArrayRef<int64_t> in = shapeOf(getInput());
+  if (failed(expectFloat(*this, "input", getInput())))
+    return failure();
+  Type q8 = Q8Type::get(getContext());
+  int64_t block = getBlockElements(q8);
+  if (in.empty() || in.back() % block != 0)
+    return emitOpError("expected a last dimension of whole blocks of ")
+           << block << ", got " << getInput().getType();
+  // quantize_c2
+  if (typeOf(getResult()).getElementType() != q8)
+    return emitOpError("expected a result of ")
+           << q8 << ", got " << getResult().getType();
+  return expectShape(*this, "result", getResult(), in);
+}
+
+FactorRule QuantizeOp::getFactorRule() { return elementwiseRule(*this); }
+bool QuantizeOp::preservesZeroPadding() { return true; }
+int64_t QuantizeOp::getFlops() { return 3 * product(shapeOf(getResult())); }
 
 //===----------------------------------------------------------------------===//
 // bias_add

@@ -181,11 +181,11 @@ SmallVector<int64_t> RepeatOp::getInoutsOf(int64_t kind) {
 
 /// The type of one slice of a stack: without dimension 0.
 static RankedTensorType sliceType(RankedTensorType stack) {
-  ShardingAttr sharding = getSharding(stack);
-  if (sharding)
-    sharding = sharding.withDims(sharding.getDims().drop_front());
+  Attribute encoding = stack.getEncoding();
+  if (ShardingAttr sharding = getSharding(stack))
+    encoding = sharding.withDims(sharding.getDims().drop_front());
   return RankedTensorType::get(stack.getShape().drop_front(),
-                               stack.getElementType(), sharding);
+                               stack.getElementType(), encoding);
 }
 
 static LogicalResult verifyStack(RepeatOp op, StringRef what, Value stack,

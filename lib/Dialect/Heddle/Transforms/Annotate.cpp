@@ -101,6 +101,19 @@ void Finalizer::splitBias(LinearOp linear) {
     propagation.mark(add.getResult(), i, dim);
 }
 
+/// True if no factor of an op is sharded over (a part of) these axes: ranks
+/// along them then compute the same elements, from different terms.
+static bool areFree(ArrayRef<AxisRefAttr> axes,
+                    const FactorShardings &factors) {
+  for (DimShardingAttr factor : factors)
+    if (factor)
+      for (AxisRefAttr used : factor.getAxes())
+        for (AxisRefAttr axis : axes)
+          if (used.getName() == axis.getName())
+            return false;
+  return true;
+}
+
 void Finalizer::finishOp(Operation *op) {
   auto ruled = cast<FactorRuleOpInterface>(op);
   FactorRule rule = ruled.getFactorRule();
@@ -129,9 +142,10 @@ void Finalizer::finishOp(Operation *op) {
         propagation.dimsFrom(rule, rule.operands[index], factors));
     if (sameDims(want, have))
       want = want.withDims(have.getDims());
-    // A pending sum flows on if the op is linear in it and reducing the result
-    // costs no more than reducing the operand.
+    // A pending sum flows on if the op is linear in it, its axes are free, and
+    // reducing the result costs no more than reducing the operand.
     if (have.isPartial() && ruled.acceptsPartialSum(index) &&
+        areFree(have.getPartialAxes(), factors) &&
         resultBytes <=
             getTensorBytes(cast<RankedTensorType>(operand.get().getType()))) {
       want = ShardingAttr::get(op->getContext(), mesh, want.getDims(),

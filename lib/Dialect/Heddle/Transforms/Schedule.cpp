@@ -33,7 +33,8 @@ static bool isView(Operation *op) {
 static std::optional<std::pair<int64_t, int64_t>> rowSpace(Operation *op) {
   Value rows;
   if (isa<RmsNormOp, AddOp, BiasAddOp, GluOp, RotaryOp, RotaryTableOp,
-          EmbeddingOp, CacheSlotsOp, LocalIndexOp, MergePartialsOp>(op))
+          EmbeddingOp, CacheSlotsOp, LocalIndexOp, MergePartialsOp, QuantizeOp>(
+          op))
     rows = op->getResult(0);
   else if (auto append = dyn_cast<CacheAppendOp>(op))
     rows = append.getValues();

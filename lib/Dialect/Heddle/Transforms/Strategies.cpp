@@ -33,14 +33,20 @@ static DimShardingAttr withAxes(AxisRefAttr axis, int64_t unit) {
 //===----------------------------------------------------------------------===//
 
 /// The hidden width of a gated unit may be cut between the quantisation blocks
-/// of the weight that contracts it.
-static int64_t hiddenUnit(GluOp glu) {
+/// of the weight that contracts it, and of its own quantised copy.
+static int64_t hiddenUnit(Value hidden) {
+  auto blockOf = [](Value v) {
+    return getBlockElements(
+        cast<RankedTensorType>(v.getType()).getElementType());
+  };
   int64_t unit = 1;
-  for (Operation *user : glu.getResult().getUsers())
+  for (Operation *user : hidden.getUsers()) {
     if (auto linear = dyn_cast<LinearOp>(user))
-      unit = std::max(unit, getBlockElements(cast<RankedTensorType>(
-                                                 linear.getWeight().getType())
-                                                 .getElementType()));
+      unit = std::max(unit, blockOf(linear.getWeight()));
+    else if (auto quantize = dyn_cast<QuantizeOp>(user))
+      unit = std::max({unit, blockOf(quantize.getResult()),
+                       hiddenUnit(quantize.getResult())});
+  }
   return unit;
 }
 
@@ -66,7 +72,7 @@ static int64_t seedTensor(ModuleOp module, DimShardingAttr dim,
       taken += propagation.mark(
           glu.getResult(),
           cast<RankedTensorType>(glu.getResult().getType()).getRank() - 1,
-          withAxes(axis, hiddenUnit(glu)));
+          withAxes(axis, hiddenUnit(glu.getResult())));
     else if (auto embedding = dyn_cast<EmbeddingOp>(op))
       taken += propagation.mark(embedding.getTable(), 0, dim);
     else if (auto linear = dyn_cast<LinearOp>(op); linear && isLogits(linear))

@@ -146,6 +146,37 @@ def Heddle_Sharding : Heddle_Attr<"Sharding", "sharding", [
   }];
 }
 
+def Heddle_Packing : Heddle_Attr<"Packing", "packing", [
+    DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let summary = "storage format of a local parameter (a tensor encoding)";
+  let description = [{
+    `#heddle.packing<"panel16@1">`: how the rows x columns of the two innermost
+    dimensions lie in memory, by the name of the runtime's format
+    (heddle_rt/packing.h). A tensor without encoding is row major.
+
+    - `panel16@1`: panels of 16 rows (the last one padded with zeros); a panel
+      holds the blocks of 32 columns in order, a block the scales of its 16 rows
+      as f16, for q4_1 their minima as f16, then words of four consecutive
+      columns of each row: q8_0 one byte an element, plus 128; q4_0 and q4_1 a
+      nibble an element, low nibbles columns 8g to 8g + 3, high nibbles 8g + 4
+      to 8g + 7 of word group g. As many bytes as the blocks of 16 rows.
+
+    **Constraints:** (C1) the format is known; (C2) the tensor has rank 2 or
+    more and elements that the format can hold (q4_0, q4_1, q8_0).
+  }];
+  let parameters = (ins StringRefParameter<"format name">:$format);
+  let assemblyFormat = "`<` $format `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    static constexpr ::llvm::StringLiteral kPanel16 = "panel16@1";
+    static constexpr ::llvm::StringLiteral kRowMajor = "row_major@1";
+    /// Rows that are stored together.
+    static constexpr int64_t kPanelRows = 16;
+    /// True for element types that panels can hold.
+    static bool canHold(::mlir::Type elementType);
+  }];
+}
+
 def Heddle_RankTable : Heddle_Attr<"RankTable", "rank_table"> {
   let summary = "integers that differ by rank";
   let description = [{

@@ -43,6 +43,8 @@ int64_t getTensorBytes(RankedTensorType type);
 
 /// The tensor's sharding, or null.
 ShardingAttr getSharding(Type type);
+/// The storage format of a local parameter; null = row major.
+PackingAttr getPacking(Type type);
 /// The same tensor with another sharding (null removes it).
 RankedTensorType withSharding(RankedTensorType type, ShardingAttr sharding);
 

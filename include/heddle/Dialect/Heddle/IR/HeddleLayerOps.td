@@ -36,12 +36,15 @@ def Heddle_LinearOp : Heddle_LayerOp<"linear", [Heddle_LinearRule]> {
   let summary = "x W^T (+ bias)";
   let description = [{
     result[..., n] = sum_k input[..., k] * weight[n, k] (+ bias[n]), accumulated
-    in fp32. The weight may be stored in blocks along k.
+    in fp32. The weight may be stored in blocks along k. With quantised
+    activations (`heddle.quantize`) the products of a block are summed as
+    integers, exactly, and scaled once.
 
     Constraints:
     - (C1) weight is N x K; input ends in K; result is input with N for K.
     - (C2) bias, if given, is N.
     - (C3) result is floating point.
+    - (C4) quantised input goes with a weight in q4_0, q4_1 or q8_0.
   }];
   let arguments = (ins Heddle_Tensor:$input, Heddle_Tensor:$weight,
                        Optional<Heddle_Tensor>:$bias);
@@ -49,6 +52,23 @@ def Heddle_LinearOp : Heddle_LayerOp<"linear", [Heddle_LinearRule]> {
   let assemblyFormat = [{
     $input `,` $weight (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
   }];
+}
+
+def Heddle_QuantizeOp : Heddle_LayerOp<"quantize", [Heddle_ZeroRule]> {
+  let summary = "activations to blocks of int8";
+  let description = [{
+    For every block of 32 consecutive elements x of the last dimension, with
+    a = max |x|: scale = a / 127 and integers round(x * (127 / a)), ties to
+    even; a block of zeros stays zeros. Symmetric round-to-nearest quantisation,
+    as in LLM.int8() (arXiv:2208.07339) but per block.
+
+    Constraints:
+    - (C1) input is floating point, its last dimension whole blocks.
+    - (C2) result has input's shape and element type q8.
+  }];
+  let arguments = (ins Heddle_Tensor:$input);
+  let results = (outs Heddle_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
 }
 
 def Heddle_BiasAddOp : Heddle_LayerOp<"bias_add", [Heddle_ZeroRule]> {

@@ -11,6 +11,25 @@
 
 include "mlir/Pass/PassBase.td"
 
+def QuantizeActivationsPass : Pass<"heddle-quantize-activations", "::mlir::ModuleOp"> {
+  let summary = "int8 inputs for products with quantised weights";
+  let description = [{
+    Before: model ops on tensors, global (before `heddle-annotate`) or local.
+
+    Puts a `heddle.quantize` before every `heddle.linear` whose weight is in
+    q4_0, q4_1 or q8_0; products of one value share it. This changes the numbers
+    that the program stands for, which is why it is a pass of its own that users
+    ask for (`--activations q8`), and why it runs before shardings are chosen:
+    all later passes keep what it says.
+
+    After: those products have inputs in q8.
+  }];
+  let statistics = [
+    Statistic<"numQuantized", "quantized", "Number of values quantised">,
+  ];
+  let dependentDialects = ["::mlir::heddle::HeddleDialect"];
+}
+
 def AnnotatePass : Pass<"heddle-annotate", "::mlir::ModuleOp"> {
   let summary = "put shardings on every tensor, strategy by strategy";
   let description = [{
@@ -87,6 +106,27 @@ def VerifyLocalPass : Pass<"heddle-verify-local", "::mlir::ModuleOp"> {
     has an encoding, no `heddle.reshard` is left, and groups name axes of the
     mesh.
   }];
+}
+
+def PackWeightsPass : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {
+  let summary = "storage formats of parameters";
+  let description = [{
+    Before: local functions (`heddle-partition`).
+
+    Gives every parameter in q4_0, q4_1 or q8_0 that is the weight of a product
+    the encoding `#heddle.packing<"panel16@1">`, in all programs and in the
+    regions of `heddle.repeat`: 16 rows lie together so that the lanes of a
+    vector are rows (register tiles need no horizontal sums), and the loader
+    packs them once. A table that is also looked up by `heddle.embedding` stays
+    one copy. What other ops read stays row major.
+
+    After: the encodings are what code generation reads and the bundle's recipes
+    name.
+  }];
+  let statistics = [
+    Statistic<"numPacked", "packed", "Number of parameters packed">,
+  ];
+  let dependentDialects = ["::mlir::heddle::HeddleDialect"];
 }
 
 def SchedulePass : Pass<"heddle-schedule", "::mlir::ModuleOp"> {

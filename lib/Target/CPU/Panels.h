@@ -1,0 +1,76 @@
+//===- Panels.h - Reading weights in panels of 16 rows ----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The format `panel16@1` (HeddleAttrs.td, heddle_rt/packing.h): lanes are rows.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TARGET_CPU_PANELS_H
+#define HEDDLE_LIB_TARGET_CPU_PANELS_H
+
+#include "KernelBuilder.h"
+
+namespace mlir::heddle::cpu {
+
+/// Where the parts of one block of a panel lie, in bytes.
+struct PanelFormat {
+  static constexpr int64_t kRows = PackingAttr::kPanelRows;
+  static constexpr int64_t kColumns = 32;
+  bool nibbles;
+  /// Values are scale * integer + minimum; else scale * (integer - zero).
+  bool hasMinima;
+  /// What an unsigned stored integer has too much.
+  int64_t zero;
+
+  static PanelFormat get(Type element);
+  int64_t wordsAt() const { return kRows * (hasMinima ? 4 : 2); }
+  int64_t words() const { return nibbles ? 4 : 8; }
+  int64_t bytes() const { return wordsAt() + words() * kRows * 4; }
+};
+
+/// Reads a packed matrix of `columns` columns. A panel's 16 rows are `subs()`
+/// vectors of lanes.
+class PanelReader {
+public:
+  PanelReader(KernelBuilder &b, const Buffer &matrix, int64_t columns)
+      : format(PanelFormat::get(matrix.element)), b(b), matrix(matrix),
+        blocks(columns / PanelFormat::kColumns) {}
+
+  const PanelFormat format;
+  int64_t subs() const { return PanelFormat::kRows / b.lanes(); }
+
+  /// First byte of a block.
+  Value blockAt(Value panel, Value block);
+  /// Scales, minima of the rows, fp32.
+  Value scales(Value at, int64_t sub);
+  Value minima(Value at, int64_t sub);
+  /// The stored words of a block, i32.
+  SmallVector<Value> load(Value at, int64_t sub);
+  /// Four consecutive columns from 4 * group as unsigned bytes of i32.
+  Value quad(ArrayRef<Value> words, int64_t group);
+  /// A column's integers less `zero`, as fp32.
+  Value column(ArrayRef<Value> words, int64_t column);
+  /// Asks for the lines of a block that is read later.
+  void prefetch(Value at, int64_t distance);
+
+  /// As many consecutive elements of one row as there are lanes, from a column
+  /// that is a multiple of the lanes.
+  Value row(Value row, Value column);
+
+private:
+  KernelBuilder &b;
+  const Buffer &matrix;
+  int64_t blocks;
+
+  Value halves(Value at, int64_t offset, int64_t sub);
+  Value word(Value at);
+};
+
+} // namespace mlir::heddle::cpu
+
+#endif // HEDDLE_LIB_TARGET_CPU_PANELS_H

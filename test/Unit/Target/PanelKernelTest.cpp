@@ -1,0 +1,210 @@
+//===- PanelKernelTest.cpp - Packed weights, int8 activations -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelRun.h"
+
+#include "heddle_rt/packing.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace ::heddle::test;
+namespace rt = ::heddle::rt;
+
+namespace {
+
+/// A packed matrix with the numbers that it stands for.
+struct Panels {
+  std::string type;
+  std::vector<uint8_t> bytes;
+  Numbers values;
+
+  Panels(const std::string &format, int64_t n, int64_t k, uint64_t seed) {
+    type = "tensor<" + std::to_string(n) + "x" + std::to_string(k) +
+           "x!heddle." + format + ", #heddle.packing<\"panel16@1\">>";
+    std::vector<uint8_t> blocks = randomBlocks(format, n, k, seed);
+    values = decodeBlocks(format, blocks, n, k);
+    rt::DType dtype = format == "q8_0"   ? rt::DType::q8_0
+                      : format == "q4_0" ? rt::DType::q4_0
+                                         : rt::DType::q4_1;
+    const rt::Packing &packing = *rt::findPacking("panel16@1");
+    bytes.resize(static_cast<size_t>(packing.bytes(n, k, dtype)));
+    packing.pack(blocks.data(), n, k, dtype, bytes.data());
+  }
+};
+
+/// Blocks of activations, {fp32 scale, i32 sum, 32 int8}, by the definition of
+/// heddle.quantize.
+std::vector<uint8_t> quantise(const Numbers &x) {
+  std::vector<uint8_t> bytes(x.size() / 32 * 40);
+  for (size_t block = 0; block < x.size() / 32; ++block) {
+    double top = 0;
+    for (size_t i = 0; i < 32; ++i)
+      top = std::max(top, std::fabs(x[block * 32 + i]));
+    float scale = static_cast<float>(top) / 127.0f;
+    uint8_t *out = bytes.data() + block * 40;
+    int32_t sum = 0;
+    for (size_t i = 0; i < 32; ++i) {
+      double q = top > 0 ? std::nearbyint(x[block * 32 + i] * (127 / top)) : 0;
+      sum += static_cast<int32_t>(q);
+      out[8 + i] = static_cast<uint8_t>(static_cast<int8_t>(q));
+    }
+    std::memcpy(out, &scale, 4);
+    std::memcpy(out + 4, &sum, 4);
+  }
+  return bytes;
+}
+
+Numbers dequantise(const std::vector<uint8_t> &bytes) {
+  Numbers values;
+  for (size_t at = 0; at < bytes.size(); at += 40) {
+    float scale;
+    std::memcpy(&scale, bytes.data() + at, 4);
+    for (size_t i = 0; i < 32; ++i)
+      values.push_back(static_cast<double>(scale) *
+                       static_cast<int8_t>(bytes[at + 8 + i]));
+  }
+  return values;
+}
+
+void checkPanels(const std::string &target, int64_t t, int64_t n, int64_t k,
+                 const std::string &format, bool integers, bool bias) {
+  Panels w(format, n, k, 123);
+  std::string x = tensor({1, t, k}, integers ? "!heddle.q8" : "f32");
+  std::string y = tensor({1, t, n}, "f32"), c = tensor({n}, "f32");
+  std::vector<std::string> arguments = {x, w.type};
+  if (bias)
+    arguments.push_back(c);
+  KernelRun run(kernel(arguments,
+                       "%r = heddle.linear %0, %1 " +
+                           std::string(bias ? "bias %2 " : "") + ": (" + x +
+                           ", " + w.type + (bias ? ", " + c : "") + ") -> " +
+                           y + "\n return %r : " + y,
+                       {y}),
+                target);
+  Numbers vx, vc(static_cast<size_t>(n), 0.0), want;
+  if (integers) {
+    std::vector<uint8_t> q =
+        quantise(randomNumbers(static_cast<size_t>(t * k), 5));
+    run.setBytes(0, q);
+    vx = dequantise(q);
+  } else {
+    vx = run.setRandom(0);
+  }
+  run.setBytes(1, w.bytes);
+  if (bias)
+    vc = run.setRandom(2);
+  run.run();
+  double scale = 0;
+  for (int64_t m = 0; m < t; ++m)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = vc[j];
+      for (int64_t i = 0; i < k; ++i)
+        sum += vx[m * k + i] * w.values[j * k + i];
+      want.push_back(sum);
+      scale = std::max(scale, std::fabs(sum));
+    }
+  expectNear(run.get(bias ? 3 : 2), want, 2e-6 * scale, 1e-6,
+             target + " " + format + (integers ? " x q8 " : " x f32 ") +
+                 std::to_string(t) + "x" + std::to_string(n) + "x" +
+                 std::to_string(k));
+}
+
+} // namespace
+
+// Rows that fill a register tile, some, and one; whole panels, a cut one, one
+// of a single row.
+TEST(PanelKernel, Products) {
+  for (const std::string &target : runnableTargets())
+    for (std::string format : {"q8_0", "q4_0", "q4_1"})
+      for (bool integers : {false, true})
+        for (auto [t, n] :
+             {std::pair<int64_t, int64_t>{1, 48}, {1, 21}, {5, 1}, {29, 35}})
+          checkPanels(target, t, n, 32 * (n % 5 + 1), format, integers, t == 5);
+}
+
+// A table that products read in panels gives rows to embeddings.
+TEST(PanelKernel, EmbeddingOfPackedTables) {
+  for (const std::string &target : runnableTargets())
+    for (std::string format : {"q8_0", "q4_0", "q4_1"}) {
+      Panels w(format, 37, 96, 7);
+      std::string ids = tensor({1, 5}, "i32"), out = tensor({1, 5, 96}, "f32");
+      KernelRun run(kernel({ids, w.type},
+                           "%r = heddle.embedding %0, %1 : (" + ids + ", " +
+                               w.type + ") -> " + out + "\n return %r : " + out,
+                           {out}),
+                    target);
+      Numbers chosen = run.set(0, {36, -1, 0, 17, 5}), want;
+      run.setBytes(1, w.bytes);
+      run.run();
+      for (double id : chosen)
+        for (int64_t i = 0; i < 96; ++i)
+          want.push_back(id < 0 ? 0
+                                : w.values[static_cast<size_t>(id) * 96 + i]);
+      expectNear(run.get(2), want, 1e-7, 1e-6, target + " " + format);
+    }
+}
+
+// Integers, sums and scales by definition; ties to even; a block of zeros; NaN
+// makes its block NaN.
+TEST(PanelKernel, Quantize) {
+  std::string x = tensor({1, 3, 96}, "f32");
+  std::string q = tensor({1, 3, 96}, "!heddle.q8");
+  for (const std::string &target : runnableTargets()) {
+    KernelRun run(kernel({x},
+                         "%r = heddle.quantize %0 : (" + x + ") -> " + q +
+                             "\n return %r : " + q,
+                         {q}),
+                  target);
+    Numbers values = randomNumbers(3 * 96, 11, 3.0);
+    for (size_t i = 32; i < 64; ++i)
+      values[i] = 0;
+    for (size_t i = 64; i < 96; ++i) // 127 steps of one: halves are ties
+      values[i] = i == 64 ? 127 : static_cast<double>(i - 70) / 2;
+    values = run.set(0, values);
+    run.run();
+    EXPECT_EQ(run.bytes(1), quantise(values)) << target;
+    values[100] = std::nan("");
+    run.set(0, values);
+    run.run();
+    EXPECT_TRUE(std::isnan(dequantise(run.bytes(1))[100])) << target;
+  }
+}
+
+// A norm's rows stay in the kernel; what leaves is quantised.
+TEST(PanelKernel, QuantizeAfterNorm) {
+  std::string x = tensor({2, 3, 64}, "f32"), w = tensor({64}, "f32");
+  std::string q = tensor({2, 3, 64}, "!heddle.q8");
+  for (const std::string &target : runnableTargets()) {
+    KernelRun run(kernel({x, w},
+                         "%n = heddle.rms_norm %0, %1 eps 1.0e-05 : (" + x +
+                             ", " + w + ") -> " + x +
+                             "\n%r = heddle.quantize %n : (" + x + ") -> " + q +
+                             "\n return %r : " + q,
+                         {q}),
+                  target);
+    Numbers vx = run.setRandom(0), vw = run.setRandom(1);
+    run.run();
+    Numbers got = dequantise(run.bytes(2));
+    for (size_t row = 0; row < 6; ++row) {
+      double squares = 0;
+      for (size_t i = 0; i < 64; ++i)
+        squares += vx[row * 64 + i] * vx[row * 64 + i];
+      double root = std::sqrt(squares / 64 + 1e-5);
+      for (size_t block = 0; block < 64; block += 32) {
+        double top = 0;
+        for (size_t i = block; i < block + 32; ++i)
+          top = std::max(top, std::fabs(vx[row * 64 + i] / root * vw[i]));
+        for (size_t i = block; i < block + 32; ++i)
+          EXPECT_NEAR(got[row * 64 + i], vx[row * 64 + i] / root * vw[i],
+                      top / 127 * 0.5001)
+              << target << " row " << row << " element " << i;
+      }
+    }
+  }
+}
