@@ -266,7 +266,7 @@ TEST(Bundle, RefusesPlansThatCannotRun) {
        [](Builder &b) { b.cls().states[0]->operand->bytes = 60; }},
       {"3 layers of stride 4096 do not fit",
        [](Builder &b) { b.cls().recipes[0]->layer_stride = 4096; }},
-      {"expected a packing that this runtime has (row_major@1), got 'x@2'",
+      {"expected a packing that this runtime has (row_major@1, panel16@1), got 'x@2'",
        [](Builder &b) { b.cls().recipes[0]->packing = "x@2"; }},
       {"'row_major@1' can hold, got 2 x 65 q8_0",
        [](Builder &b) {

@@ -69,6 +69,16 @@ Value KernelBuilder::loadLanes(const Buffer &buffer, Value at, Value mask) {
 void KernelBuilder::storeLanes(const Buffer &buffer, Value at, Value v,
                                Value mask) {
   Value stored = narrow(v, buffer.element);
+  // LLVM 22 turns a masked store of one narrowed lane into a store of the lane
+  // before it was narrowed (AVX-512): four bytes where two were meant.
+  if (auto tail = mask ? mask.getDefiningOp<vector::ConstantMaskOp>()
+                       : vector::ConstantMaskOp();
+      tail && tail.getMaskDimSizes() == ArrayRef<int64_t>{1}) {
+    Value first =
+        vector::ExtractOp::create(*this, stored, ArrayRef<int64_t>{0});
+    memref::StoreOp::create(*this, first, buffer.memref, ValueRange{at});
+    return;
+  }
   if (mask)
     vector::MaskedStoreOp::create(*this, buffer.memref, ValueRange{at}, mask,
                                   stored);
