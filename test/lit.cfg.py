@@ -40,6 +40,14 @@ if shared and os.path.isdir(shared):
 config.substitutions.append(
     ("%golden", os.path.join(config.test_source_root, "Golden")))
 
+# %smollm2: what tools/install-deps --model fetches, 98 MB.
+smollm2 = os.environ.get("HEDDLE_SMOLLM2") or os.path.join(
+    os.path.dirname(config.test_source_root), "build", "models",
+    "SmolLM2-135M-Instruct.Q4_1.gguf")
+if os.path.isfile(smollm2):
+    config.available_features.add("smollm2")
+    config.substitutions.append(("%smollm2", os.path.abspath(smollm2)))
+
 if config.heddle_sanitizer:
     config.available_features.add("sanitizer")
 for tool in ("heddle-compile", "heddle-run", "heddle-check", "heddle-reduce",

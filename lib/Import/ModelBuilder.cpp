@@ -113,9 +113,11 @@ private:
     return BindingAttr::get(model.context, kind, what, {}, "", 0, APFloat(0.02),
                             APFloat(0.0), fill);
   }
+  size_t addInput(StringRef what, RankedTensorType type) {
+    return args.add(type, binding(BindingKind::Input, what), layers.at(what));
+  }
   size_t addInput(StringRef what, ArrayRef<int64_t> shape) {
-    return args.add(ints(shape), binding(BindingKind::Input, what),
-                    layers.at(what));
+    return addInput(what, ints(shape));
   }
   size_t addParam(const ParamSpec &param, size_t kind);
   void addResult(Value value, BindingKind kind, StringRef what) {
@@ -143,6 +145,8 @@ private:
   Signature args, results;
   size_t tokensArg = 0, positionsArg = 0, blocksArg = 0, lengthsArg = 0,
          lastArg = 0, keyPositionsArg = 0;
+  /// How to sample, with a cache.
+  size_t temperatureArg = 0, topKArg = 0, topPArg = 0, minPArg = 0, seedArg = 0;
   /// [kind][id]; what is not layered is with kind 0.
   SmallVector<std::array<size_t, kParamIds>> paramArgs;
   /// Keys and values of each kind in turn.
@@ -312,6 +316,14 @@ void ProgramBuilder::declareInputs() {
   }
   if (last)
     lastArg = addInput("last", {batch, 1});
+  if (cached) {
+    auto floats = RankedTensorType::get({batch}, builder.getF32Type());
+    temperatureArg = addInput("temperature", floats);
+    topKArg = addInput("top_k", {batch});
+    topPArg = addInput("top_p", floats);
+    minPArg = addInput("min_p", floats);
+    seedArg = addInput("seed", {batch});
+  }
 }
 
 size_t ProgramBuilder::addParam(const ParamSpec &param, size_t kind) {
@@ -472,8 +484,11 @@ void ProgramBuilder::buildAfterLayers() {
   addResult(logits, BindingKind::Output, "logits");
   if (!cached)
     return;
-  Value next = ArgmaxOp::create(builder, layers.at("next"),
-                                ints({options.batch, 1}), logits);
+  // A sequence's length is the position of the token that comes next.
+  Value next = SampleOp::create(
+      builder, layers.at("next"), ints({options.batch, 1}), logits,
+      arg(temperatureArg), arg(topKArg), arg(topPArg), arg(minPArg),
+      arg(seedArg), arg(lengthsArg), RankTableAttr());
   addResult(next, BindingKind::Output, "next");
   for (auto [cache, index] : llvm::zip(updatedCaches, cacheArgs))
     addResult(cache, BindingKind::State, args.bindings[index].getName());

@@ -73,6 +73,21 @@ Tensor reference::initialState(BindingAttr binding, RankedTensorType type) {
                         decodeFill(binding.getFill(), type.getElementType()));
 }
 
+/// How one sequence samples: every filter is on, and cuts something off.
+static double drawSampling(StringRef name, std::mt19937_64 &random) {
+  if (name == "seed")
+    return static_cast<int32_t>(random());
+  if (name == "top_k")
+    return static_cast<double>(8 + random() % 32);
+  // Quarters, which fp32 holds.
+  double quarter = static_cast<double>(random() % 4) / 4;
+  if (name == "temperature")
+    return 0.5 + quarter;
+  if (name == "top_p")
+    return 0.125 + quarter;
+  return quarter / 32; // min_p
+}
+
 FailureOr<ProgramInputs> reference::drawInputs(func::FuncOp program,
                                                ArrayRef<int64_t> past,
                                                ArrayRef<int64_t> valid,
@@ -89,10 +104,13 @@ FailureOr<ProgramInputs> reference::drawInputs(func::FuncOp program,
       continue;
     StringRef name = binding.getName();
     bool rows = name == "tokens" || name == "positions";
-    if (!rows && name != "blocks" && name != "lengths" && name != "last")
+    bool samples = name == "temperature" || name == "top_k" ||
+                   name == "top_p" || name == "min_p" || name == "seed";
+    if (!rows && !samples && name != "blocks" && name != "lengths" &&
+        name != "last")
       continue;
     auto type = dyn_cast<RankedTensorType>(program.getArgumentTypes()[i]);
-    int64_t rank = name == "lengths" ? 1 : 2;
+    int64_t rank = samples || name == "lengths" ? 1 : 2;
     if (!type || !type.hasStaticShape() || type.getRank() != rank)
       return program.emitOpError("expected input \"")
              << name << "\" of rank " << rank << ", got "
@@ -120,6 +138,8 @@ FailureOr<ProgramInputs> reference::drawInputs(func::FuncOp program,
           value = static_cast<double>(b * width + j);
         else if (name == "lengths")
           value = static_cast<double>(past[b] + valid[b]);
+        else if (samples)
+          value = drawSampling(name, random);
         else
           value = static_cast<double>(std::max<int64_t>(valid[b] - 1, 0));
       }

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from . import HeddleError, Session, compile
+from ._session import SAMPLING, sampling_input
 from ._tools import compile_report
 
 PROMPT = "What is the capital of France?"
@@ -89,6 +90,9 @@ def _prompt_ids(arguments: argparse.Namespace) -> tuple[Any, list[int]]:
 
 def _generate(arguments: argparse.Namespace) -> int:
     quick = arguments.command == "quickstart"
+    sampling = {name: getattr(arguments, name) for name in SAMPLING}
+    for name, value in sampling.items():
+        sampling_input(name, value, batch=1)  # refused before anything starts
     text, prompt = _prompt_ids(arguments)
     _note(f"compiling {os.path.basename(os.path.normpath(arguments.model))} "
           f"for {arguments.mesh}")
@@ -105,7 +109,8 @@ def _generate(arguments: argparse.Namespace) -> int:
         if quick:
             print(f"\n> {arguments.prompt}", flush=True)
         answer = _Answer(text, prompt)
-        session.generate(prompt, arguments.max_new_tokens, answer.add)
+        session.generate(prompt, arguments.max_new_tokens, answer.add,
+                         **sampling)
         answer.finish()
     if quick:
         print(f"\n{answer.speed(len(prompt))} on {bundle.world_size} ranks")
@@ -118,6 +123,25 @@ def _report(arguments: argparse.Namespace) -> int:
     _print_report(compile_report(arguments.model, arguments.mesh,
                                  seq=arguments.seq))
     return 0
+
+
+def _add_sampling(command: argparse.ArgumentParser) -> None:
+    for name, kind, default, summary in (
+            ("temperature", float, 0.0,
+             "0 takes the likeliest token every time; above it tokens are "
+             "drawn, and the higher the more freely (%(default)s)"),
+            ("top-k", int, 0,
+             "draw from the K likeliest tokens only; 0 for all"),
+            ("top-p", float, 1.0,
+             "of those, from the fewest that hold this much of the "
+             "probability; 1 for all"),
+            ("min-p", float, 0.0,
+             "of those, leave out what is less likely than this part of the "
+             "likeliest; 0 for nothing"),
+            ("seed", int, 0, "draws are a function of it (%(default)s)")):
+        command.add_argument(f"--{name}", type=kind, default=default,
+                             metavar="K" if kind is int else "X",
+                             help=summary)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -141,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
                              default=PROMPT)
         command.add_argument("--max-new-tokens", type=int, default=64,
                              metavar="N")
+        _add_sampling(command)
         command.add_argument("--workers", type=int, default=0, metavar="N",
                              help="threads; 0 for one per processor")
         command.add_argument("--raw", action="store_true",

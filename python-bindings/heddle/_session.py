@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, TypeVar, Union
 
 import numpy as np
 
@@ -21,6 +21,42 @@ _BF16 = 2
 _DTYPES = {0: np.float32, 1: np.float16, 3: np.int8, 4: np.int16, 5: np.int32,
            6: np.int64, 7: np.uint8, 8: np.float64, 9: np.bool_}
 _NUMBERS = {np.dtype(kind): number for number, kind in _DTYPES.items()}
+
+
+_Number = TypeVar("_Number", int, float)
+_Each = Union[_Number, Sequence[_Number]]  # for all sequences, or for each
+# Inputs that say how to sample: what is expected, the range, the type.
+SAMPLING = {
+    "temperature": ("numbers from 0 to 1000", lambda v: 0 <= v <= 1000, float),
+    "top_k": ("whole numbers from 0 to 2147483647",
+              lambda v: 0 <= v < 2**31, int),
+    "top_p": ("numbers above 0 and at most 1", lambda v: 0 < v <= 1, float),
+    "min_p": ("numbers from 0 to 1", lambda v: 0 <= v <= 1, float),
+    "seed": ("whole numbers from 0 to 4294967295",
+             lambda v: 0 <= v < 2**32, int)}
+
+
+def sampling_input(name: str, value: Any, batch: int) -> np.ndarray:
+    """The input of `batch` elements from one value or one for each sequence."""
+    what, accepts, kind = SAMPLING[name]
+    values = list(value) if np.ndim(value) else [value] * batch
+    if len(values) != batch:
+        raise _refuse(f"{name}: expected one value, or {batch} of them, got "
+                      f"{len(values)}")
+    def is_good(v: Any) -> bool:
+        if not isinstance(v, (int, float, np.integer, np.floating)):
+            return False
+        if kind is int:
+            return bool(accepts(v)) and v == int(v)
+        with np.errstate(over="ignore"):
+            return bool(accepts(np.float32(v)))  # what the input will hold
+
+    for v in values:
+        if not is_good(v):
+            raise _refuse(f"{name}: expected {what}, got {v}")
+    if kind is int:
+        return np.array(values, np.int64).astype(np.uint32).view(np.int32)
+    return np.array(values, np.float32)
 
 
 def _refuse(message: str) -> HeddleError:
@@ -175,32 +211,56 @@ class Session:
             self._live()))
 
     def generate(self, prompt_ids: Sequence[int], max_new_tokens: int = 32,
-                 on_token: Optional[Callable[[int], Any]] = None
-                 ) -> list[int]:
-        """Greedy continuation of one prompt; returns the new ids.
+                 on_token: Optional[Callable[[int], Any]] = None, *,
+                 temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0,
+                 min_p: float = 0.0, seed: int = 0) -> list[int]:
+        """Continuation of one prompt; returns the new ids.
 
         `on_token` sees every new id as it comes; generation ends early, with
         that id as the last, when it returns False. Needs a bundle of program
         "generate" and batch 1. Raises HeddleError for an empty prompt, an id
         outside the vocabulary, or more tokens than the bundle's seq.
+
+        Args:
+            temperature: 0 takes the likeliest id every time; above it ids are
+                drawn, and the higher the more freely.
+            top_k: draw from so many of the likeliest ids; 0 for all.
+            top_p: of those, from the fewest that hold so much of the
+                probability; 1 for all.
+            min_p: of those, leave out what is less likely than this part of
+                the likeliest; 0 for nothing.
+            seed: draws are a function of it.
         """
         if self._fact("batch") != 1:
             raise _refuse("expected a bundle of batch 1, got "
                           f"{self._fact('batch')}: use generate_batch")
         step = (lambda ids: on_token(ids[0])) if on_token else None
-        return self.generate_batch([prompt_ids], max_new_tokens, step)[0]
+        return self.generate_batch(
+            [prompt_ids], max_new_tokens, step, temperature=temperature,
+            top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)[0]
 
     def generate_batch(self, prompts: Sequence[Sequence[int]],
                        max_new_tokens: int = 32,
-                       on_tokens: Optional[Callable[[list[int]], Any]] = None
+                       on_tokens: Optional[Callable[[list[int]], Any]] = None,
+                       *, temperature: _Each[float] = 0.0,
+                       top_k: _Each[int] = 0, top_p: _Each[float] = 1.0,
+                       min_p: _Each[float] = 0.0, seed: _Each[int] = 0
                        ) -> list[list[int]]:
         """As `generate`, for as many prompts as the bundle's batch.
 
-        `on_tokens` sees the newest id of each sequence after every step.
+        `on_tokens` sees the newest id of each sequence after every step. How to
+        sample is given once for all sequences, or for each of them; sequences
+        with the same seed draw differently all the same.
         """
         batch, chunk = self._fact("batch"), self._fact("chunk")
         sizes = self._check_prompts(prompts, self._fact("sequence"),
                                     max_new_tokens)
+        sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p,
+                    "min_p": min_p, "seed": seed}
+        for name, value in sampling.items():
+            array = sampling_input(name, value, batch)
+            for program in ("prefill", "decode"):
+                self.set_input(program, name, array)
         self.reset_states()
         newest = np.zeros(batch, np.int32)
         # Chunks of the prompts; a sequence that has ended sends invalid rows,

@@ -75,6 +75,51 @@ def test_prompts_of_a_batch_do_not_meet(llama):
             session.generate_batch([PROMPT])
 
 
+def test_sampling_is_a_function_of_its_inputs(llama):
+    prompts = [PROMPT, PROMPT, [9, 9, 30]]
+    bundle = heddle.compile(llama, mesh="tp=2", seq=32, chunk=3, batch=3)
+    with heddle.Session(bundle, llama, poison=0x7FC00000) as session:
+        greedy = session.generate_batch(prompts, 20)
+        drawn = session.generate_batch(prompts, 20, temperature=1.0, seed=4)
+        again = session.generate_batch(prompts, 20, temperature=1.0, seed=4)
+        assert drawn == again != greedy
+        assert drawn[0] != drawn[1]  # one seed, two sequences
+        assert drawn != session.generate_batch(prompts, 20, temperature=1.0,
+                                               seed=2**32 - 1)
+        # Each sequence by itself; and nothing is left of earlier calls.
+        mixed = session.generate_batch(prompts, 20, temperature=[0, 1.0, 9.0],
+                                       top_k=np.array([0, 0, 1]), seed=4)
+        assert mixed == [greedy[0], drawn[1], greedy[2]]
+        assert session.generate_batch(prompts, 20) == greedy
+        for message, options in (
+                ("temperature: expected numbers from 0 .*, got -1",
+                 {"temperature": -1}),
+                ("top_k: expected whole numbers .*, got 1.5", {"top_k": 1.5}),
+                ("top_p: expected numbers above 0 .*, got 0", {"top_p": 0}),
+                ("top_p: expected numbers above 0 .*, got 1e-50",
+                 {"top_p": 1e-50}),
+                ("temperature: expected numbers .*, got 1e\\+50",
+                 {"temperature": 1e50}),
+                ("min_p: expected numbers from 0 to 1, got nan",
+                 {"min_p": float("nan")}),
+                ("seed: .* from 0 to 4294967295, got -1", {"seed": [1, 2, -1]}),
+                ("seed: expected one value, or 3 of them, got 2",
+                 {"seed": [1, 2]})):
+            with pytest.raises(heddle.HeddleError, match=message) as raised:
+                session.generate_batch(prompts, 2, **options)
+            assert raised.value.code == 1
+
+
+def test_one_prompt_is_sampled(llama):
+    bundle = heddle.compile(llama, seq=32)
+    with heddle.Session(bundle, llama) as session:
+        drawn = session.generate(PROMPT, 16, temperature=1.0, top_k=20,
+                                 top_p=0.9, min_p=0.01, seed=7)
+        assert drawn == session.generate(PROMPT, 16, temperature=1.0, top_k=20,
+                                         top_p=0.9, min_p=0.01, seed=7)
+        assert drawn != session.generate(PROMPT, 16)
+
+
 def test_tokens_stream_and_stop(llama):
     seen = []
 

@@ -242,6 +242,20 @@ def test_command_line_errors(llama, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("option, value, message", (
+    ("--temperature", "-0.5", "temperature: expected numbers from 0 to 1000, "
+     "got -0.5"),
+    ("--top-k", "-1", "top_k: expected whole numbers from 0 .*, got -1"),
+    ("--top-p", "1.5", "top_p: expected numbers above 0 and at most 1, got 1.5"),
+    ("--min-p", "nan", "min_p: expected numbers from 0 to 1, got nan"),
+    ("--seed", "4294967296", "seed: expected .* to 4294967295, got 4294967296"),
+))
+def test_command_line_refuses_sampling(llama, option, value, message):
+    done = run_cli("generate", llama, "--prompt", "x", f"{option}={value}")
+    assert done.returncode == 1
+    assert re.fullmatch(f"heddle: error: {message}\n", done.stderr)
+
+
 def test_command_line_report(llama):
     done = run_cli("report", llama, "--mesh", "tp=2")
     assert done.returncode == 0, done.stderr
@@ -254,3 +268,14 @@ def test_real_model_answers(smollm):
                    "--prompt", "What is the capital of France?")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "The capital of France is Paris."
+
+
+def test_real_model_is_sampled(smollm):
+    def answer(seed):
+        done = run_cli("generate", smollm, "--mesh", "tp=2", "--seq", 128,
+                       "--prompt", "Tell me a story.", "--max-new-tokens", 24,
+                       "--temperature", 1, "--top-p", 0.95, "--seed", seed)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert answer(1) == answer(1) != answer(2)

@@ -13,6 +13,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
@@ -118,6 +119,20 @@ TEST(Bundle, FilesAreWrittenAtomically) {
   EXPECT_EQ(status.code(), Code::invalid_argument);
   EXPECT_EQ(status.message(),
             "cannot create '/nowhere/file': No such file or directory");
+
+  // A pipe stays a pipe, as /dev/null must.
+  std::string pipe = temporaryPath("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  EXPECT_TRUE(writeFileAtomically(pipe, {1, 2, 3}).ok());
+  uint8_t bytes[4];
+  EXPECT_EQ(read(reader, bytes, sizeof(bytes)), 3);
+  close(reader);
+  struct stat what;
+  ASSERT_EQ(stat(pipe.c_str(), &what), 0);
+  EXPECT_TRUE(S_ISFIFO(what.st_mode));
+  std::remove(pipe.c_str());
 }
 
 TEST(Bundle, OpenNamesWhatIsWrong) {
@@ -266,7 +281,8 @@ TEST(Bundle, RefusesPlansThatCannotRun) {
        [](Builder &b) { b.cls().states[0]->operand->bytes = 60; }},
       {"3 layers of stride 4096 do not fit",
        [](Builder &b) { b.cls().recipes[0]->layer_stride = 4096; }},
-      {"expected a packing that this runtime has (row_major@1, panel16@1), got 'x@2'",
+      {"expected a packing that this runtime has (row_major@1, panel16@1), got "
+       "'x@2'",
        [](Builder &b) { b.cls().recipes[0]->packing = "x@2"; }},
       {"'row_major@1' can hold, got 2 x 65 q8_0",
        [](Builder &b) {

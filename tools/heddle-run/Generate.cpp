@@ -16,14 +16,20 @@
 
 using namespace heddle::rt;
 
-static HostTensor intTensor(std::vector<int64_t> shape,
-                            const std::vector<int32_t> &values) {
+template <typename T>
+static HostTensor hostTensor(DType dtype, std::vector<int64_t> shape,
+                             const std::vector<T> &values) {
   HostTensor tensor;
-  tensor.dtype = DType::i32;
+  tensor.dtype = dtype;
   tensor.shape = std::move(shape);
-  tensor.bytes.resize(values.size() * sizeof(int32_t));
+  tensor.bytes.resize(values.size() * sizeof(T));
   std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
   return tensor;
+}
+
+static HostTensor intTensor(std::vector<int64_t> shape,
+                            const std::vector<int32_t> &values) {
+  return hostTensor(DType::i32, std::move(shape), values);
 }
 
 /// The host's facts about a bundle; every number that is used is checked.
@@ -89,6 +95,26 @@ Result<Generator> Generator::create(Session &session, const Bundle &bundle) {
   return generator;
 }
 
+Status Generator::setSampling(const Sampling &sampling) {
+  size_t batch = static_cast<size_t>(batch_);
+  auto ints = [&](int32_t value) {
+    return intTensor({batch_}, std::vector<int32_t>(batch, value));
+  };
+  auto floats = [&](float value) {
+    return hostTensor(DType::f32, {batch_}, std::vector<float>(batch, value));
+  };
+  const std::pair<const char *, HostTensor> inputs[] = {
+      {"temperature", floats(sampling.temperature)},
+      {"top_k", ints(sampling.topK)},
+      {"top_p", floats(sampling.topP)},
+      {"min_p", floats(sampling.minP)},
+      {"seed", ints(static_cast<int32_t>(sampling.seed))}};
+  for (const char *program : {"prefill", "decode"})
+    for (const auto &[name, value] : inputs)
+      HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(program, name, value));
+  return Status::success();
+}
+
 Status Generator::step(const std::string &program, int64_t rows,
                        const std::vector<int32_t> &tokens,
                        const std::vector<int32_t> &positions,
@@ -118,6 +144,7 @@ Result<std::vector<int32_t>> Generator::next(const std::string &program) {
 
 Result<std::vector<std::vector<int32_t>>> Generator::run(
     const std::vector<std::vector<int32_t>> &prompts, int64_t count,
+    const Sampling &sampling,
     const std::function<void(const std::vector<int32_t> &)> &onTokens) {
   HEDDLE_RT_RETURN_IF_ERROR(checkTokens(prompts, batch_, vocabulary_));
   int64_t longest = 0;
@@ -138,6 +165,7 @@ Result<std::vector<std::vector<int32_t>>> Generator::run(
   for (const char *program : {"prefill", "decode"})
     HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(
         program, "blocks", intTensor({batch_, blocks_}, blocks)));
+  HEDDLE_RT_RETURN_IF_ERROR(setSampling(sampling));
   size_t batch = static_cast<size_t>(batch_);
   std::vector<int32_t> newest(batch, 0), lengths(batch, 0);
 

@@ -17,6 +17,15 @@
 
 namespace heddle::rt {
 
+/// How the next token is chosen: the inputs of `heddle.sample`, the same for
+/// every sequence. Sequences of a batch draw differently all the same.
+struct Sampling {
+  float temperature = 0; // greedy
+  int32_t topK = 0;
+  float topP = 1, minP = 0;
+  uint32_t seed = 0;
+};
+
 /// Drives the programs `prefill` and `decode` of a generate bundle. Sequences
 /// of a batch may differ in length; each has its own positions. The block table
 /// is the identity: sequence b owns blocks b*M to (b+1)*M - 1.
@@ -29,15 +38,17 @@ public:
   /// Tokens that fit one sequence, prompt included.
   int64_t capacity() const { return capacity_; }
 
-  /// Greedy continuation of every prompt by `count` tokens. `onTokens` sees the
-  /// newest token of every sequence after each step.
+  /// Continues every prompt by `count` tokens. `onTokens` sees the newest token
+  /// of every sequence after each step.
   Result<std::vector<std::vector<int32_t>>>
   run(const std::vector<std::vector<int32_t>> &prompts, int64_t count,
+      const Sampling &sampling,
       const std::function<void(const std::vector<int32_t> &)> &onTokens);
 
 private:
   explicit Generator(Session &session) : session_(&session) {}
 
+  Status setSampling(const Sampling &sampling);
   Status step(const std::string &program, int64_t rows,
               const std::vector<int32_t> &tokens,
               const std::vector<int32_t> &positions,

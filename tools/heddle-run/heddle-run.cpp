@@ -28,6 +28,7 @@ struct Options {
   std::string bundle, weights, communicator, trace, tokens;
   int workers = 0;
   int64_t newTokens = 32, repeat = 3;
+  Sampling sampling;
   bool poison = false, stream = false;
   std::string output;
   int (*run)(Session &, const Bundle &, const Options &) = nullptr;
@@ -169,7 +170,7 @@ int runGenerate(Session &session, const Bundle &bundle,
     }
   };
   Result<std::vector<std::vector<int32_t>>> result =
-      generator->run(*tokens, options.newTokens, onTokens);
+      generator->run(*tokens, options.newTokens, options.sampling, onTokens);
   if (!result)
     return fail(result.status().message());
   double end = seconds();
@@ -208,7 +209,7 @@ int runBench(Session &session, const Bundle &bundle, const Options &options) {
         first = seconds();
     };
     Result<std::vector<std::vector<int32_t>>> result =
-        generator->run(prompt, fresh, onTokens);
+        generator->run(prompt, fresh, options.sampling, onTokens);
     if (!result)
       return fail(result.status().message());
     double end = seconds();
@@ -251,6 +252,61 @@ int runForward(Session &session, const Bundle &bundle, const Options &options) {
   bytes.insert(bytes.end(), result->bytes.begin(), result->bytes.end());
   Status written = writeFileAtomically(options.output, bytes);
   return written.ok() ? 0 : fail(written.message());
+}
+
+/// Refuses what is no number, or not in the range; `what` describes it.
+std::function<std::string(const std::string &)>
+number(std::string what, std::function<bool(double)> accepts, bool whole) {
+  return [=](const std::string &text) -> std::string {
+    char *end = nullptr;
+    double value = std::strtod(text.c_str(), &end);
+    if (!whole) // what the input will hold
+      value = static_cast<float>(value);
+    bool good =
+        !text.empty() && *end == '\0' && accepts(value) &&
+        (!whole || text.find_first_not_of("0123456789") == std::string::npos);
+    return good ? "" : "expected " + what + ", got " + text;
+  };
+}
+
+void addSampling(CLI::App &command, Sampling &sampling) {
+  auto upTo = [](double least, double most) {
+    return [=](double v) { return v >= least && v <= most; };
+  };
+  command
+      .add_option("--temperature", sampling.temperature,
+                  "0 takes the likeliest token every time; above it tokens are "
+                  "drawn, and the higher the more freely. 0.7 is usual for "
+                  "chat, 1 draws from the model's own probabilities")
+      ->check(number("a number from 0 to 1000", upTo(0, 1000), false))
+      ->capture_default_str();
+  command
+      .add_option("--top-k", sampling.topK,
+                  "Draw from the K likeliest tokens only; 0 = from all")
+      ->check(number("a whole number from 0 to 2147483647", upTo(0, 2147483647),
+                     true))
+      ->capture_default_str();
+  command
+      .add_option("--top-p", sampling.topP,
+                  "Of those, draw from the fewest that hold this much of the "
+                  "probability, as in 0.9; 1 = from all")
+      ->check(number(
+          "a number above 0 and at most 1",
+          [](double v) { return v > 0 && v <= 1; }, false))
+      ->capture_default_str();
+  command
+      .add_option("--min-p", sampling.minP,
+                  "Of those, leave out what is less likely than this part of "
+                  "the likeliest, as in 0.05; 0 = nothing")
+      ->check(number("a number from 0 to 1", upTo(0, 1), false))
+      ->capture_default_str();
+  command
+      .add_option("--seed", sampling.seed,
+                  "Draws are a function of it: the same seed gives the same "
+                  "text again, on any mesh that gives the same logits")
+      ->check(number("a whole number from 0 to 4294967295",
+                     upTo(0, 4294967295.0), true))
+      ->capture_default_str();
 }
 
 /// Runs the subcommand of `options` on the ranks of this process.
@@ -312,7 +368,7 @@ int main(int argc, char **argv) {
                "Fill fresh memory with NaNs before anything runs");
   app.require_subcommand(1);
   auto *generate = app.add_subcommand(
-      "generate", "Greedy text: ids on the last line of standard output");
+      "generate", "Text: ids on the last line of standard output");
   generate
       ->add_option("--tokens", options.tokens,
                    "Prompt: ids as in 1,2,3 (1,2;3 for a batch), or a file")
@@ -320,6 +376,7 @@ int main(int argc, char **argv) {
   generate->add_option("--max-new-tokens", options.newTokens, "Tokens to add")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
+  addSampling(*generate, options.sampling);
   generate->add_flag("--stream", options.stream,
                      "Also print the newest ids after every step, a line each");
   auto *forward = app.add_subcommand("forward", "One pass over given tokens");

@@ -35,6 +35,8 @@ using ProgramInputs = std::map<std::string, Tensor>;
 ///   blocks [B, M]     b * M + m
 ///   lengths [B]       past[b] + valid[b]
 ///   last [B, 1]       row of the last valid token
+///   temperature, top_k, top_p, min_p, seed [B]
+///                     random, all filters on
 /// A forward program brings all its tokens: past 0, valid T.
 FailureOr<ProgramInputs> drawInputs(func::FuncOp program,
                                     ArrayRef<int64_t> past,

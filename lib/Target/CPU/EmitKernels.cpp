@@ -42,6 +42,10 @@ static LogicalResult planSingle(KernelPlan &plan, const TargetRecord &target) {
     plan.tiles = linearTiles(linear, target);
     return checkLinear(plan.kernel, linear);
   }
+  if (auto sample = dyn_cast<SampleOp>(op)) {
+    plan.tiles = sampleTiles(sample);
+    return success(); // the op's verifier has seen all that matters
+  }
   plan.tiles = attentionTiles(op, target);
   return checkAttention(plan.kernel, op);
 }
@@ -54,7 +58,7 @@ planKernel(func::FuncOp func, const TargetRecord &target) {
   auto plan = std::make_unique<KernelPlan>();
   plan->kernel = std::move(*kernel);
   auto single = llvm::find_if(plan->kernel.ops, [](Operation *op) {
-    return isa<LinearOp, AttentionOp, AttentionPartialOp>(op);
+    return isa<LinearOp, AttentionOp, AttentionPartialOp, SampleOp>(op);
   });
   if (single != plan->kernel.ops.end()) {
     plan->single = *single;
@@ -99,6 +103,8 @@ FailureOr<OwningOpRef<ModuleOp>> cpu::emitKernels(ModuleOp module,
       (*plan)->rows->emit(builder);
     else if (auto linear = dyn_cast<LinearOp>((*plan)->single))
       emitLinear(builder, linear);
+    else if (auto sample = dyn_cast<SampleOp>((*plan)->single))
+      emitSample(builder, sample);
     else
       emitAttention(builder, (*plan)->single);
   }

@@ -26,6 +26,10 @@ void emitLinear(KernelBuilder &b, LinearOp op);
 int64_t panelLinearGroups(LinearOp op, const TargetRecord &target);
 void emitPanelLinear(KernelBuilder &b, LinearOp op);
 
+// sample
+int64_t sampleTiles(SampleOp op);
+void emitSample(KernelBuilder &b, SampleOp op);
+
 } // namespace mlir::heddle::cpu
 
 #endif // HEDDLE_LIB_TARGET_CPU_KERNELEMISSION_H

@@ -6,22 +6,69 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ArgmaxLanes.h"
 #include "RowEmitter.h"
 
 using namespace mlir;
 using namespace mlir::heddle;
 using namespace mlir::heddle::cpu;
 
-/// (value, index) pairs: the larger value, then the lower index.
-static void keepBetter(KernelBuilder &b, Value &value, Value &index,
-                       Value otherValue, Value otherIndex) {
-  Value larger = b.fcmp(arith::CmpFPredicate::OGT, otherValue, value);
-  Value equal = b.fcmp(arith::CmpFPredicate::OEQ, otherValue, value);
-  Value lower = b.icmp(arith::CmpIPredicate::ult, otherIndex, index);
-  Value take = arith::OrIOp::create(b, larger, b.both(equal, lower));
-  value = b.select(take, otherValue, value);
-  index = b.select(take, otherIndex, index);
+//===----------------------------------------------------------------------===//
+// Best
+//===----------------------------------------------------------------------===//
+
+// No index yet is the largest unsigned one, so that -inf still beats it.
+Best Best::none(KernelBuilder &b) {
+  return {b.constant(b.lanesOf(b.getF32Type()),
+                     -std::numeric_limits<double>::infinity()),
+          b.constantInt(b.lanesOf(b.getI32Type()), -1)};
 }
+
+void Best::join(KernelBuilder &b, Best other) {
+  Value larger = b.fcmp(arith::CmpFPredicate::OGT, other.value, value);
+  Value equal = b.fcmp(arith::CmpFPredicate::OEQ, other.value, value);
+  Value lower = b.icmp(arith::CmpIPredicate::ult, other.index, index);
+  Value take = arith::OrIOp::create(b, larger, b.both(equal, lower));
+  value = b.select(take, other.value, value);
+  index = b.select(take, other.index, index);
+}
+
+void Best::accumulate(KernelBuilder &b, Value x, Value column, Value mask) {
+  if (mask) // NaN is never chosen
+    x = b.select(
+        mask, x,
+        b.constant(x.getType(), std::numeric_limits<double>::quiet_NaN()));
+  join(b, {x, b.iadd(b.splat(b.toI32(column)), b.iota())});
+}
+
+Best Best::reduce(KernelBuilder &b) const {
+  Best best = *this;
+  for (int64_t n = b.lanes() / 2; n > 0; n /= 2) {
+    SmallVector<int64_t> low(n), high(n);
+    for (int64_t i = 0; i < n; ++i) {
+      low[i] = i;
+      high[i] = n + i;
+    }
+    auto part = [&](ArrayRef<int64_t> lanes) -> Best {
+      return {vector::ShuffleOp::create(b, best.value, best.value, lanes),
+              vector::ShuffleOp::create(b, best.index, best.index, lanes)};
+    };
+    Best upper = part(high);
+    best = part(low);
+    best.join(b, upper);
+  }
+  auto first = [&](Value v) -> Value {
+    return vector::ExtractOp::create(b, v, ArrayRef<int64_t>{0});
+  };
+  best = {first(best.value), first(best.index)};
+  Value none = b.icmp(arith::CmpIPredicate::slt, best.index, b.i32(0));
+  best.index = b.select(none, b.i32(0), best.index);
+  return best;
+}
+
+//===----------------------------------------------------------------------===//
+// argmax
+//===----------------------------------------------------------------------===//
 
 LogicalResult cpu::addRowOp(RowProgram &p, ArgmaxOp op) {
   if (failed(p.expectRows(op, op.getResult())))
@@ -34,52 +81,28 @@ LogicalResult cpu::addRowOp(RowProgram &p, ArgmaxOp op) {
   item.extent = tensorShape(op.getLogits()).back();
   item.groups = p.extentOf(op.getLogits()) / item.extent;
   item.laneInputs = {op.getLogits()};
-  // No index yet is the largest unsigned one, so that -inf still beats it.
   item.initial = [&p](RowItem &) {
-    KernelBuilder &b = p.b();
-    return SmallVector<Value>{
-        b.constant(b.lanesOf(b.getF32Type()),
-                   -std::numeric_limits<double>::infinity()),
-        b.constantInt(b.lanesOf(b.getI32Type()), -1)};
+    Best none = Best::none(p.b());
+    return SmallVector<Value>{none.value, none.index};
   };
-  // Later elements of a lane have higher indices, so only the first -inf needs
-  // the comparison of indices.
   item.accumulate = [&p, op](RowItem &, Lane lane,
-                             MutableArrayRef<Value> best) mutable {
-    KernelBuilder &b = p.b();
-    Value x = p.lanes(op.getLogits(), lane);
-    Value i = b.iadd(b.splat(b.toI32(lane.column)), b.iota());
-    if (lane.mask) // NaN is never chosen
-      x = b.select(
-          lane.mask, x,
-          b.constant(x.getType(), std::numeric_limits<double>::quiet_NaN()));
-    keepBetter(b, best[0], best[1], x, i);
+                             MutableArrayRef<Value> carry) mutable {
+    Best best{carry[0], carry[1]};
+    best.accumulate(p.b(), p.lanes(op.getLogits(), lane), lane.column,
+                    lane.mask);
+    carry[0] = best.value;
+    carry[1] = best.index;
   };
-  item.combine = [&p](RowItem &, MutableArrayRef<Value> best,
-                      ArrayRef<Value> other) {
-    keepBetter(p.b(), best[0], best[1], other[0], other[1]);
+  item.combine = [&p](RowItem &, MutableArrayRef<Value> carry,
+                      ArrayRef<Value> later) {
+    Best best{carry[0], carry[1]};
+    best.join(p.b(), {later[0], later[1]});
+    carry[0] = best.value;
+    carry[1] = best.index;
   };
   item.finish = [&p, op](RowItem &, Value group, ArrayRef<Value> best) mutable {
-    KernelBuilder &b = p.b();
-    Value value = best[0], index = best[1];
-    for (int64_t n = b.lanes() / 2; n > 0; n /= 2) {
-      SmallVector<int64_t> low(n), high(n);
-      for (int64_t i = 0; i < n; ++i) {
-        low[i] = i;
-        high[i] = n + i;
-      }
-      auto half = [&](Value v, ArrayRef<int64_t> lanes) -> Value {
-        return vector::ShuffleOp::create(b, v, v, lanes);
-      };
-      Value lowValue = half(value, low), lowIndex = half(index, low);
-      keepBetter(b, lowValue, lowIndex, half(value, high), half(index, high));
-      value = lowValue;
-      index = lowIndex;
-    }
-    index = vector::ExtractOp::create(b, index, ArrayRef<int64_t>{0});
-    // All NaN: 0.
-    Value none = b.icmp(arith::CmpIPredicate::slt, index, b.i32(0));
-    p.storeScalarAt(op.getResult(), group, b.select(none, b.i32(0), index));
+    p.storeScalarAt(op.getResult(), group,
+                    Best{best[0], best[1]}.reduce(p.b()).index);
   };
   p.add(std::move(item));
   return success();

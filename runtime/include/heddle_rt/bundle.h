@@ -75,7 +75,8 @@ struct BundleSection {
 std::vector<uint8_t>
 serializeBundle(const std::vector<BundleSection> &sections);
 
-/// Writes to a temporary name beside `path`, syncs, renames.
+/// Writes to a temporary name beside `path`, syncs, renames. Writes to a device
+/// or a pipe as it is.
 Status writeFileAtomically(const std::string &path,
                            const std::vector<uint8_t> &bytes);
 

@@ -114,7 +114,9 @@ HEDDLE_API heddle_status heddle_session_set_param(heddle_session *session,
                                                   const char *name,
                                                   int64_t value);
 /* `dtype` as in heddle::rt::DType (f32 0, f16 1, bf16 2, i8 3, i16 4, i32 5,
-   i64 6, u8 7, f64 8, bool 9). The data are copied. */
+   i64 6, u8 7, f64 8, bool 9). The data are copied, and stay from run to run.
+   An input that was never set holds zeros; a generate program is greedy then.
+ */
 HEDDLE_API heddle_status
 heddle_session_set_input(heddle_session *session, const char *program,
                          const char *name, int32_t dtype, const int64_t *shape,

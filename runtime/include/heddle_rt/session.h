@@ -80,6 +80,8 @@ public:
                           int64_t value) = 0;
   /// Writes an input; the tensor has the global shape of the interface or less
   /// in any dimension. The rest, and padding, gets the poison pattern or zeros.
+  /// It stays until it is written again; an input that never was holds zeros,
+  /// or the poison pattern. Sampling inputs of such values are greedy.
   virtual Status setInput(const std::string &program, const std::string &name,
                           const HostTensor &value) = 0;
   /// Runs `program` on all ranks to its end. If a rank fails, every rank stops

@@ -142,42 +142,57 @@ serializeBundle(const std::vector<BundleSection> &sections) {
   return file;
 }
 
+/// Writes all of BYTES; false with errno if it cannot.
+static bool writeAll(int file, const std::vector<uint8_t> &bytes) {
+  for (size_t done = 0; done < bytes.size();) {
+    ssize_t written = ::write(file, bytes.data() + done, bytes.size() - done);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      return false;
+    done += static_cast<size_t>(written);
+  }
+  return true;
+}
+
 Status writeFileAtomically(const std::string &path,
                            const std::vector<uint8_t> &bytes) {
   static std::atomic<unsigned> counter{0};
   std::string temporary =
       concat(path, ".", getpid(), ".", counter.fetch_add(1), ".tmp");
+  // A rename would put a file in the place of a device or a pipe.
+  struct stat existing;
+  bool replaces =
+      stat(path.c_str(), &existing) != 0 || S_ISREG(existing.st_mode);
+  const std::string &target = replaces ? temporary : path;
   auto fail = [&](const char *what) {
     int error = errno;
-    unlink(temporary.c_str());
+    if (replaces)
+      unlink(temporary.c_str());
     Code code = error == ENOSPC || error == EDQUOT ? Code::resource_exhausted
                                                    : Code::invalid_argument;
     return Status(
         code, concat("cannot ", what, " '", path, "': ", std::strerror(error)));
   };
 
-  int file =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  int create = replaces ? O_CREAT | O_EXCL : 0;
+  int file = ::open(target.c_str(), O_WRONLY | O_CLOEXEC | create, 0666);
   if (file < 0)
     return fail("create");
-  for (size_t done = 0; done < bytes.size();) {
-    ssize_t written = ::write(file, bytes.data() + done, bytes.size() - done);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written < 0) {
-      Status status = fail("write");
-      close(file);
-      return status;
-    }
-    done += static_cast<size_t>(written);
+  if (!writeAll(file, bytes)) {
+    Status status = fail("write");
+    close(file);
+    return status;
   }
-  if (fsync(file) != 0) {
+  if (replaces && fsync(file) != 0) {
     Status status = fail("sync");
     close(file);
     return status;
   }
   if (close(file) != 0)
     return fail("close");
+  if (!replaces)
+    return {};
   if (rename(temporary.c_str(), path.c_str()) != 0)
     return fail("rename to");
 

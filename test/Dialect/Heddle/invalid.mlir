@@ -411,6 +411,97 @@ func.func @argmax_c1(%l: tensor<2x1x9xf32>) {
 
 // -----
 
+// Logits without rows, and a result that keeps the vocabulary.
+func.func @sample_c1(%0: tensor<2x9xf32>, %1: tensor<2xf32>, %2: tensor<2xi32>, %3: tensor<2xf32>, %4: tensor<2xf32>, %5: tensor<2xi32>, %6: tensor<2xi32>) {
+  // expected-error @below {{'heddle.sample' op expected logits of rank 3, got 'tensor<2x9xf32>'}}
+  %r = heddle.sample %0 temperature %1 top_k %2 top_p %3 min_p %4 seed %5 position %6 : (tensor<2x9xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
+func.func @sample_c1_result(%0: tensor<2x1x9xf32>, %1: tensor<2xf32>, %2: tensor<2xi32>, %3: tensor<2xf32>, %4: tensor<2xf32>, %5: tensor<2xi32>, %6: tensor<2xi32>) {
+  // expected-error @below {{'heddle.sample' op expected result of shape 2x1, got 'tensor<2x9xi32>'}}
+  %r = heddle.sample %0 temperature %1 top_k %2 top_p %3 min_p %4 seed %5 position %6 : (tensor<2x1x9xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x9xi32>
+  return
+}
+
+// -----
+
+func.func @sample_c1_element(%0: tensor<2x1x9xbf16>, %1: tensor<2xf32>, %2: tensor<2xi32>, %3: tensor<2xf32>, %4: tensor<2xf32>, %5: tensor<2xi32>, %6: tensor<2xi32>) {
+  // expected-error @below {{'heddle.sample' op expected logits of element type f32, got 'tensor<2x1x9xbf16>'}}
+  %r = heddle.sample %0 temperature %1 top_k %2 top_p %3 min_p %4 seed %5 position %6 : (tensor<2x1x9xbf16>, tensor<2xf32>, tensor<2xi32>, tensor<2xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
+// One value for each sequence, not for each row.
+func.func @sample_c2(%0: tensor<2x1x9xf32>, %1: tensor<1xf32>, %2: tensor<2xi32>, %3: tensor<2xf32>, %4: tensor<2xf32>, %5: tensor<2xi32>, %6: tensor<2xi32>) {
+  // expected-error @below {{'heddle.sample' op expected temperature of shape 2, got 'tensor<1xf32>'}}
+  %r = heddle.sample %0 temperature %1 top_k %2 top_p %3 min_p %4 seed %5 position %6 : (tensor<2x1x9xf32>, tensor<1xf32>, tensor<2xi32>, tensor<2xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
+func.func @sample_c2_top_p(%0: tensor<2x1x9xf32>, %1: tensor<2xf32>, %2: tensor<2xi32>, %3: tensor<2x1xf32>, %4: tensor<2xf32>, %5: tensor<2xi32>, %6: tensor<2xi32>) {
+  // expected-error @below {{'heddle.sample' op expected top_p of shape 2, got 'tensor<2x1xf32>'}}
+  %r = heddle.sample %0 temperature %1 top_k %2 top_p %3 min_p %4 seed %5 position %6 : (tensor<2x1x9xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2x1xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
+func.func @sample_c2_min_p(%0: tensor<2x1x9xf32>, %1: tensor<2xf32>, %2: tensor<2xi32>, %3: tensor<2xf32>, %4: tensor<2xf16>, %5: tensor<2xi32>, %6: tensor<2xi32>) {
+  // expected-error @below {{'heddle.sample' op expected min_p of element type f32, got 'tensor<2xf16>'}}
+  %r = heddle.sample %0 temperature %1 top_k %2 top_p %3 min_p %4 seed %5 position %6 : (tensor<2x1x9xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xf32>, tensor<2xf16>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
+func.func @sample_c3(%0: tensor<2x1x9xf32>, %1: tensor<2xf32>, %2: tensor<3xi32>, %3: tensor<2xf32>, %4: tensor<2xf32>, %5: tensor<2xi32>, %6: tensor<2xi32>) {
+  // expected-error @below {{'heddle.sample' op expected top_k of shape 2, got 'tensor<3xi32>'}}
+  %r = heddle.sample %0 temperature %1 top_k %2 top_p %3 min_p %4 seed %5 position %6 : (tensor<2x1x9xf32>, tensor<2xf32>, tensor<3xi32>, tensor<2xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
+func.func @sample_c3_seed(%0: tensor<2x1x9xf32>, %1: tensor<2xf32>, %2: tensor<2xi32>, %3: tensor<2xf32>, %4: tensor<2xf32>, %5: tensor<2x1xi32>, %6: tensor<2xi32>) {
+  // expected-error @below {{'heddle.sample' op expected seed of shape 2, got 'tensor<2x1xi32>'}}
+  %r = heddle.sample %0 temperature %1 top_k %2 top_p %3 min_p %4 seed %5 position %6 : (tensor<2x1x9xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xf32>, tensor<2xf32>, tensor<2x1xi32>, tensor<2xi32>) -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
+func.func @sample_c3_position(%0: tensor<2x1x9xf32>, %1: tensor<2xf32>, %2: tensor<2xi32>, %3: tensor<2xf32>, %4: tensor<2xf32>, %5: tensor<2xi32>, %6: tensor<2x1xi32>) {
+  // expected-error @below {{'heddle.sample' op expected position of shape 2, got 'tensor<2x1xi32>'}}
+  %r = heddle.sample %0 temperature %1 top_k %2 top_p %3 min_p %4 seed %5 position %6 : (tensor<2x1x9xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2x1xi32>) -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
+// Global programs number their sequences themselves.
+func.func @sample_c4(%0: tensor<2x1x9xf32>, %1: tensor<2xf32>, %2: tensor<2xi32>, %3: tensor<2xf32>, %4: tensor<2xf32>, %5: tensor<2xi32>, %6: tensor<2xi32>) {
+  // expected-error @below {{'heddle.sample' op expected 'sequences' in a function marked 'heddle.local' only}}
+  %r = heddle.sample %0 temperature %1 top_k %2 top_p %3 min_p %4 seed %5 position %6 sequences <{}, [[0, 1]]> : (tensor<2x1x9xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
+func.func @sample_c4_columns(%0: tensor<2x1x9xf32>, %1: tensor<2xf32>, %2: tensor<2xi32>, %3: tensor<2xf32>, %4: tensor<2xf32>, %5: tensor<2xi32>, %6: tensor<2xi32>) attributes {heddle.local} {
+  // expected-error @below {{'heddle.sample' op expected 'sequences' of 2 columns, got 3}}
+  %r = heddle.sample %0 temperature %1 top_k %2 top_p %3 min_p %4 seed %5 position %6 sequences <{}, [[0, 1, 2]]> : (tensor<2x1x9xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x1xi32>
+  return
+}
+
+// -----
+
 // What partition inserts has no meaning on global tensors.
 func.func @local_index_global(%i: tensor<3xi32>) {
   // expected-error @below {{'heddle.local_index' op expected to be in a function marked 'heddle.local'}}

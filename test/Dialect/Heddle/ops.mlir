@@ -71,7 +71,21 @@ func.func @decode(%ids: tensor<1x1xi32> {heddle.binding = #heddle.binding<input 
   return %t, %kc1, %vc1, %kp1 : tensor<1x1xi32>, tensor<2x4x8x2x8xf32>, tensor<2x4x8x2x8xf32>, tensor<4x8xi32>
 }
 
-// CHECK-LABEL: func.func @local
+// CHECK-LABEL: func.func @sample
+func.func @sample(%l: tensor<2x1x96xf32>, %f: tensor<2xf32>, %i: tensor<2xi32>) -> tensor<2x1xi32> {
+  // CHECK: heddle.sample %{{.*}} temperature %{{.*}} top_k %{{.*}} top_p %{{.*}} min_p %{{.*}} seed %{{.*}} position %{{.*}} : (
+  %t = heddle.sample %l temperature %f top_k %i top_p %f min_p %f seed %i position %i : (tensor<2x1x96xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xf32>, tensor<2xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x1xi32>
+  return %t : tensor<2x1xi32>
+}
+
+// CHECK-LABEL: func.func @local_sample
+func.func @local_sample(%l: tensor<1x1x96xf32>, %f: tensor<1xf32>, %i: tensor<1xi32>) -> tensor<1x1xi32> attributes {heddle.local, heddle.mesh = @m} {
+  // CHECK: heddle.sample {{.*}} sequences <{tp}, {{\[\[}}0], [1], [2], [-1]]> : (
+  %t = heddle.sample %l temperature %f top_k %i top_p %f min_p %f seed %i position %i sequences <{tp}, [[0], [1], [2], [-1]]> : (tensor<1x1x96xf32>, tensor<1xf32>, tensor<1xi32>, tensor<1xf32>, tensor<1xf32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x1xi32>
+  return %t : tensor<1x1xi32>
+}
+
+// CHECK-LABEL: func.func @local(
 func.func @local(%ids: tensor<1x3xi32>, %x: tensor<1x3x8xf32>) -> tensor<1x3x4xf32> attributes {heddle.local, heddle.mesh = @m} {
   // CHECK: heddle.local_index %{{.*}} units <{tp}, {{\[\[}}0], [1], [2], [3]]> of 24
   %i = heddle.local_index %ids units <{tp}, [[0], [1], [2], [3]]> of 24 : tensor<1x3xi32> -> tensor<1x3xi32>

@@ -28,9 +28,14 @@ weights=(--weights "$golden/tiny-llama")
 
 run=("$tmp/generate.heddle" "${weights[@]}" generate --tokens 1,2,3
      --max-new-tokens 40)
-heddle-run "${run[@]}" >"$tmp/ids" 2>/dev/null
-mpi -n 2 heddle-run "${run[@]}" >"$tmp/ids.mpi" 2>/dev/null
-[[ -s $tmp/ids ]] && cmp "$tmp/ids" "$tmp/ids.mpi" && echo "ids: the same"
+for what in greedy sampled; do
+  heddle-run "${run[@]}" >"$tmp/$what" 2>/dev/null
+  mpi -n 2 heddle-run "${run[@]}" >"$tmp/$what.mpi" 2>/dev/null
+  [[ -s $tmp/$what ]] && cmp "$tmp/$what" "$tmp/$what.mpi" &&
+    echo "$what ids: the same"
+  run+=(--temperature 0.8 --top-p 0.95 --seed 3)
+done
+cmp -s "$tmp/greedy" "$tmp/sampled" && echo "sampled ids: expected others"
 
 run=("$tmp/forward.heddle" "${weights[@]}" forward --tokens 1,2,3 --output)
 heddle-run "${run[@]}" "$tmp/logits" 2>/dev/null

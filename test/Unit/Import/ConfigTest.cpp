@@ -9,6 +9,7 @@
 #include "TestSupport.h"
 
 #include "gtest/gtest.h"
+#include <sys/stat.h>
 
 using namespace mlir;
 using namespace mlir::heddle;
@@ -364,15 +365,17 @@ TEST(Config, MalformedFiles) {
 TEST(Config, Paths) {
   EXPECT_EQ(readPath("/nonexistent/config.json").errors,
             Lines({"cannot be read: No such file or directory"}));
-  EXPECT_EQ(readPath("/dev/null").errors,
-            Lines({"expected a file, a folder with a config.json, or a .gguf "
-                   "file, got something else"}));
   ::heddle::rt::test::TempFolder folder;
   EXPECT_EQ(readPath(folder.path()).errors,
             Lines({"expected a config.json or one .gguf model in this folder, "
                    "got neither"}));
   folder.write("config.json", llamaText());
   EXPECT_TRUE(readPath(folder.path()).config);
+  std::string pipe = folder.path() + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(readPath(pipe).errors,
+            Lines({"expected a file, a folder with a config.json, or a .gguf "
+                   "file, got something else"}));
 }
 
 // C2: a head that is not there is no head of zeros.

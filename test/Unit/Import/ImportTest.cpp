@@ -158,11 +158,14 @@ TEST_F(Import, GenerateSignatures) {
     Lines lines = signature(program);
     std::string rows = std::string("3x") + tokens;
     EXPECT_EQ(
-        Lines(lines.begin(), lines.begin() + 5),
+        Lines(lines.begin(), lines.begin() + 10),
         Lines({"input tokens: tensor<" + rows + "xi32>",
                "input positions: tensor<" + rows + "xi32>",
                "input blocks: tensor<3x3xi32>", "input lengths: tensor<3xi32>",
-               "input last: tensor<3x1xi32>"}));
+               "input last: tensor<3x1xi32>",
+               "input temperature: tensor<3xf32>", "input top_k: tensor<3xi32>",
+               "input top_p: tensor<3xf32>", "input min_p: tensor<3xf32>",
+               "input seed: tensor<3xi32>"}));
     EXPECT_EQ(Lines(lines.end() - 8, lines.end()),
               Lines({"state k_cache: tensor<2x9x8x2x8xf32>",
                      "state v_cache: tensor<2x9x8x2x8xf32>",
@@ -188,7 +191,7 @@ TEST_F(Import, SharedValuesStandOutsideTheLayers) {
       (std::multiset<std::string>{
           "heddle.embedding", "heddle.rotary_table", "heddle.cache_slots",
           "heddle.cache_append", "heddle.repeat", "heddle.gather_rows",
-          "heddle.rms_norm", "heddle.linear", "heddle.argmax", "func.return"}));
+          "heddle.rms_norm", "heddle.linear", "heddle.sample", "func.return"}));
 }
 
 // P1: q by heads and k by kv heads, for llama's architecture only.

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TestSupport.h"
+#include "heddle/Reference/Philox.h"
 
 #include <cmath>
 #include <complex>
@@ -257,6 +258,57 @@ TEST_F(LayerOpsTest, ArgmaxPrefersTheLowestIndexAndNoNaN) {
     })",
                         {logits})[0],
                scalarStack({1, 1, 2, 0, 0}), 0);
+}
+
+// The published answers: counter and key of zeros, of ones, and digits of pi.
+TEST(Philox, GivesThePublishedWords) {
+  using Words = std::array<uint32_t, 4>;
+  EXPECT_EQ(mlir::heddle::reference::philox4x32({0, 0, 0, 0}, {0, 0}),
+            (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  uint32_t ones = 0xffffffff;
+  EXPECT_EQ(mlir::heddle::reference::philox4x32({ones, ones, ones, ones},
+                                                {ones, ones}),
+            (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(mlir::heddle::reference::philox4x32(
+                {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+                {0xa4093822, 0x299f31d0}),
+            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+// One row for each rule; u is 0.3990 for key 0 and counter 0, and others are
+// given by its words.
+TEST_F(LayerOpsTest, SampleFiltersInOrderAndDrawsInIndexOrder) {
+  // Weights 1, 2, 4, 1, 8 at temperature 1; of 16 in all.
+  auto rowOf = [](double temperature) {
+    std::vector<double> row;
+    for (double w : {1.0, 2.0, 4.0, 1.0, 8.0})
+      row.push_back(std::log(w) * temperature);
+    return row;
+  };
+  struct Case {
+    double temperature, topK, topP, minP, want;
+  };
+  // u * 16 = 6.38: after 1 + 2 comes 2. Of 12, 4.79: 4. Ties at 1 are cut after
+  // index 0: of 15, 5.99: 2. Of the 12 that top_k left, 0.7 needs 8 + 4 but 0.6
+  // only 8. min_p 0.25 keeps 2, 4, 8: of 14, 5.59: 2; and 0.6 keeps 8.
+  const Case cases[] = {
+      {1, 0, 0, 0, 2},    {0, 0, 0, 0, 4},      {2, 2, 0, 0, 4},
+      {1, 4, 0, 0, 2},    {1, 2, 0.7, 0, 4},    {1, 2, 0.6, 0, 4},
+      {1, 0, 0, 0.25, 2}, {1, 0, 0, 0.6, 4},    {1, 0, 1, 0, 2},
+      {1, 9, 2, -1, 2},   {1, 0, 0.74, 0.5, 4}, {kNaN, 0, kNaN, kNaN, 4}};
+  for (const Case &c : cases) {
+    Tensor logits =
+        tensor({1, 1, 5}, rowOf(c.temperature > 0 ? c.temperature : 1));
+    EXPECT_CLOSE(evaluate(R"(
+    func.func @f(%l: tensor<1x1x5xf32>, %t: tensor<1xf32>, %k: tensor<1xi32>, %p: tensor<1xf32>, %m: tensor<1xf32>, %s: tensor<1xi32>) -> tensor<1x1xi32> {
+      %0 = heddle.sample %l temperature %t top_k %k top_p %p min_p %m seed %s position %s : (tensor<1x1x5xf32>, tensor<1xf32>, tensor<1xi32>, tensor<1xf32>, tensor<1xf32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x1xi32>
+      return %0 : tensor<1x1xi32>
+    })",
+                          {logits, tensor({1}, {c.temperature}),
+                           tensor({1}, {c.topK}), tensor({1}, {c.topP}),
+                           tensor({1}, {c.minP}), tensor({1}, {0})})[0],
+                 tensor({1, 1}, {c.want}), 0);
+  }
 }
 
 TEST_F(LayerOpsTest, ReshardIsTheIdentity) {

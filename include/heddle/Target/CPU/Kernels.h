@@ -20,7 +20,7 @@
 //
 // A group is one of
 //   - a row program: ops that work on each token by itself, any number;
-//   - one attention, or one linear, with views (split_heads, merge_heads).
+//   - one attention, linear or sample, with views (split_heads, merge_heads).
 //
 //===----------------------------------------------------------------------===//
 

@@ -46,6 +46,7 @@ private:
   /// Padding of this global value is zero on every rank.
   bool padsZero(Value global, int depth = 0);
   FailureOr<RankTableAttr> kvHeadTable(Value query, Value key);
+  FailureOr<RankTableAttr> sequenceTable(Value logits);
 
   MeshOp mesh;
 };
@@ -158,6 +159,29 @@ FailureOr<RankTableAttr> Partitioner::kvHeadTable(Value query, Value key) {
 }
 
 //===----------------------------------------------------------------------===//
+// Sampling
+//===----------------------------------------------------------------------===//
+
+/// For every coordinate and local sequence, its global number; null if no rank
+/// holds a part only.
+FailureOr<RankTableAttr> Partitioner::sequenceTable(Value logits) {
+  FailureOr<Layout> batch = layoutOf(logits, 0);
+  if (failed(batch))
+    return failure();
+  if (batch->axes.empty())
+    return RankTableAttr();
+  SmallVector<int64_t> table;
+  for (int64_t rank = 0; rank < batch->ranks; ++rank)
+    for (int64_t s = 0; s < batch->localExtent(); ++s) {
+      int64_t unit = batch->unitAt(rank, s / batch->unit);
+      int64_t sequence = unit * batch->unit + s % batch->unit;
+      table.push_back(unit < 0 || sequence >= batch->size ? -1 : sequence);
+    }
+  return RankTableAttr::get(mesh.getContext(), batch->axes, batch->ranks,
+                            batch->localExtent(), table);
+}
+
+//===----------------------------------------------------------------------===//
 // Ops
 //===----------------------------------------------------------------------===//
 
@@ -242,6 +266,13 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
       return failure();
     if (*table)
       local->setAttr("kv_heads", *table);
+  }
+  if (auto sample = dyn_cast<SampleOp>(op)) {
+    FailureOr<RankTableAttr> table = sequenceTable(sample.getLogits());
+    if (failed(table))
+      return failure();
+    if (*table)
+      local->setAttr("sequences", *table);
   }
   mapping.map(op->getResults(), local->getResults());
   return success();

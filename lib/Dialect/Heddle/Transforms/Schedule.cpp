@@ -49,8 +49,8 @@ static std::optional<std::pair<int64_t, int64_t>> rowSpace(Operation *op) {
 
 /// Ops that need a kernel but do not fuse.
 static bool isLoneKernel(Operation *op) {
-  return isa<AttentionOp, AttentionPartialOp, ArgmaxOp, GatherRowsOp, MaskPadOp,
-             TakeUnitsOp, LinearOp>(op);
+  return isa<AttentionOp, AttentionPartialOp, ArgmaxOp, SampleOp, GatherRowsOp,
+             MaskPadOp, TakeUnitsOp, LinearOp>(op);
 }
 
 static bool isGemm(LinearOp linear) {

@@ -55,7 +55,7 @@ static int64_t hiddenUnit(Value hidden) {
 static bool isLogits(LinearOp linear) {
   return isa<func::FuncOp>(linear->getParentOp()) &&
          llvm::any_of(linear.getResult().getUsers(), [](Operation *user) {
-           return isa<ArgmaxOp, func::ReturnOp>(user);
+           return isa<ArgmaxOp, SampleOp, func::ReturnOp>(user);
          });
 }
 

@@ -25,6 +25,7 @@ def Heddle_Dialect : Dialect {
     Version log:
     - 0.1: mesh, table, repeat, reshard; embedding, linear, rms_norm, rotary,
       attention and its partial forms, gated units, residual, sampling.
+    - 0.2: sample (temperature, top-k, top-p, min-p) beside argmax.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

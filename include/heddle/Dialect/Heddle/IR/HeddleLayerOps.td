@@ -339,4 +339,58 @@ def Heddle_ArgmaxOp : Heddle_LayerOp<"argmax", [Heddle_Rule]> {
   let assemblyFormat = "$logits attr-dict `:` functional-type(operands, results)";
 }
 
+def Heddle_SampleOp : Heddle_LayerOp<"sample", [Heddle_Rule]> {
+  let summary = "draws a token from each row of logits";
+  let description = [{
+    Row r of sequence b, with values of sequence b from the other operands:
+
+    1. **Greedy rows.** If `temperature` is not positive and finite, or the
+       largest logit is not finite, the result is that of `heddle.argmax`.
+    2. **Temperature.** Token i weighs w_i = exp((logits_i - max) / temperature).
+       A NaN counts as -inf, so it weighs nothing.
+    3. **Order.** Tokens are ordered by logit, largest first, equal ones by
+       index, lowest first. Each filter keeps the first tokens of this order.
+    4. **top_k** keeps k tokens. k < 1 turns it off.
+    5. **top_p** keeps the fewest tokens whose weights sum to p times the sum
+       that top_k kept (nucleus sampling, Holtzman et al., arXiv:1904.09751). p
+       outside (0, 1) turns it off.
+    6. **min_p** keeps tokens with w_i >= min_p, for the largest weight is 1
+       (Nguyen et al., arXiv:2407.01082). It is off if not positive; what is
+       above 1 counts as 1.
+    7. **Draw.** The result is the lowest index i for which the weights of the
+       kept tokens up to i sum to more than u times the sum of them all.
+
+    u = x / 2^32, where x is the first word of Philox-4x32-10 (Salmon et al.,
+    SC'11) with key (seed, 0) and counter (position, b, r, 0). b is global: a
+    sequence draws the same on every rank of every mesh. The first token of the
+    order is never filtered out. A value that nobody set, be it zeros or NaN,
+    turns its part off: all zeros are greedy.
+
+    The order is that of transformers, sums after top_k being over what it kept.
+    llama.cpp filters in the same order, but by default divides by the
+    temperature after the filters, not before them.
+
+    In local functions `sequences` lists, for each coordinate, the global number
+    of every local sequence (-1 is padding, whose result is any token); without
+    it local and global numbers are the same.
+
+    Constraints:
+    - (C1) logits is B x R x V, f32; result is B x R.
+    - (C2) temperature, top_p and min_p are B, f32.
+    - (C3) top_k, seed and position are B.
+    - (C4) sequences, if given, is in a local function and has B columns.
+  }];
+  let arguments = (ins
+    Heddle_Tensor:$logits, Heddle_Tensor:$temperature,
+    Heddle_IndexTensor:$top_k, Heddle_Tensor:$top_p, Heddle_Tensor:$min_p,
+    Heddle_IndexTensor:$seed, Heddle_IndexTensor:$position,
+    OptionalAttr<Heddle_RankTable>:$sequences);
+  let results = (outs Heddle_IndexTensor:$result);
+  let assemblyFormat = [{
+    $logits `temperature` $temperature `top_k` $top_k `top_p` $top_p
+    `min_p` $min_p `seed` $seed `position` $position
+    (`sequences` $sequences^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
 #endif // HEDDLE_DIALECT_HEDDLE_IR_HEDDLELAYEROPS_TD
