@@ -414,7 +414,8 @@ private:
           Status(static_cast<Code>(header.code),
                  std::string(arrival.data.begin(), arrival.data.end())),
           false);
-    if (ended_)
+    // An operation that did not match has no buffers.
+    if (ended_ || aborted_.load(std::memory_order_acquire))
       return;
     if (header.kind == Kind::message) {
       for (auto it = receives_.begin(); it != receives_.end(); ++it)
