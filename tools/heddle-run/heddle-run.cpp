@@ -27,7 +27,7 @@ namespace {
 struct Options {
   std::string bundle, weights, communicator, trace, tokens;
   int workers = 0;
-  int64_t newTokens = 32, repeat = 3;
+  int64_t newTokens = 32, repeat = 3, promptTokens = 512;
   Sampling sampling;
   bool poison = false, stream = false;
   std::string output;
@@ -195,7 +195,8 @@ int runBench(Session &session, const Bundle &bundle, const Options &options) {
     return fail(generator.status().message());
   std::vector<std::vector<int32_t>> prompt(
       static_cast<size_t>(generator->batch()));
-  int64_t length = std::min<int64_t>(generator->capacity() / 2, 128);
+  int64_t length =
+      std::min<int64_t>(generator->capacity() / 2, options.promptTokens);
   for (auto &sequence : prompt)
     for (int64_t i = 0; i < length; ++i)
       sequence.push_back(
@@ -384,6 +385,11 @@ int main(int argc, char **argv) {
   forward->add_option("--output", options.output,
                       "Write the result as safetensors");
   auto *bench = app.add_subcommand("bench", "Tokens per second");
+  bench
+      ->add_option("--prompt-tokens", options.promptTokens,
+                   "Tokens of the prompt, half of those that fit at most")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
   bench->add_option("--max-new-tokens", options.newTokens, "Tokens to decode")
       ->check(CLI::Range(2, 1 << 24))
       ->capture_default_str();

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AttentionSpec.h"
 #include "KernelEmission.h"
 #include "VectorMath.h"
 
@@ -13,52 +14,60 @@ using namespace mlir;
 using namespace mlir::heddle;
 using namespace mlir::heddle::cpu;
 
+//===----------------------------------------------------------------------===//
+// Where keys are
+//===----------------------------------------------------------------------===//
+
+AttentionSpec::KvHead AttentionSpec::kvHeadOf(KernelBuilder &b,
+                                              Value head) const {
+  if (!kvHeads)
+    return {b.idiv(head, h / g), Value()};
+  Value entry = b.tableEntry(kvHeads, head);
+  Value present = b.icmp(arith::CmpIPredicate::sge, entry, b.i32(0));
+  return {b.toIndex(b.select(present, entry, b.i32(0))), present};
+}
+
+Value AttentionSpec::lengthOf(KernelBuilder &b, Value sequence,
+                              Value present) const {
+  Value n = b.index(capacity);
+  if (lengths) {
+    Value given = b.loadScalar(b.bufferOf(lengths), sequence);
+    given = b.select(b.icmp(arith::CmpIPredicate::sgt, given, b.i32(0)), given,
+                     b.i32(0));
+    n = arith::MinUIOp::create(b, n, b.toIndex(given));
+  }
+  return present ? b.select(present, n, b.index(0)) : n;
+}
+
+AttentionSpec::KeyRow AttentionSpec::keyRowOf(KernelBuilder &b, Value sequence,
+                                              Value j) const {
+  KeyRow key;
+  if (blocks) {
+    int64_t perSequence = tensorShape(blocks)[1];
+    Value at = b.iadd(b.imul(sequence, perSequence), b.idiv(j, slots));
+    Value block = b.loadScalar(b.bufferOf(blocks), at);
+    key.exists = b.inRange(block, pools);
+    block = b.toIndex(b.select(key.exists, block, b.i32(0)));
+    key.row = b.iadd(b.imul(block, slots), b.irem(j, slots));
+  } else {
+    key.row = b.iadd(b.imul(sequence, slots), j);
+  }
+  key.position = b.loadScalar(b.bufferOf(keyPositions), key.row);
+  return key;
+}
+
+//===----------------------------------------------------------------------===//
+// One query at a time
+//===----------------------------------------------------------------------===//
+
 namespace {
-
-/// The operands and attributes that the two attention ops share.
-struct AttentionSpec {
-  Operation *op;
-  Value query, key, value, queryPositions, keyPositions, blocks, lengths;
-  double scale;
-  bool causal;
-  int64_t window;
-  RankTableAttr kvHeads;
-  // B sequences, T tokens, H query heads, G key heads, E head width; keys are
-  // `pools` times `slots`, and a sequence has at most `capacity`.
-  int64_t b, t, h, g, e, pools, slots, capacity;
-
-  template <typename OpTy> void read(OpTy typed) {
-    query = typed.getQuery();
-    key = typed.getKey();
-    value = typed.getValue();
-    queryPositions = typed.getQueryPositions();
-    keyPositions = typed.getKeyPositions();
-    blocks = typed.getBlocks();
-    lengths = typed.getLengths();
-    scale = typed.getScale().convertToDouble();
-    causal = typed.getCausal();
-    window = typed.getWindow();
-    kvHeads = typed.getKvHeadsAttr();
-  }
-
-  explicit AttentionSpec(Operation *op) : op(op) {
-    if (auto whole = dyn_cast<AttentionOp>(op))
-      read(whole);
-    else
-      read(cast<AttentionPartialOp>(op));
-    ArrayRef<int64_t> q = tensorShape(query), k = tensorShape(key);
-    std::tie(b, t, h, e) = std::tie(q[0], q[1], q[2], q[3]);
-    std::tie(pools, slots, g) = std::tie(k[0], k[1], k[2]);
-    capacity = blocks ? tensorShape(blocks)[1] * slots : slots;
-  }
-};
 
 /// One query of one head at a time, lanes along the head's width. Memory is one
 /// block of scores, whatever the length.
 class QueryEmitter {
 public:
-  QueryEmitter(KernelBuilder &b, Operation *op)
-      : b(b), spec(op), query(b.scratch(padded(spec.e), b.getF32Type())),
+  QueryEmitter(KernelBuilder &b, const AttentionSpec &spec)
+      : b(b), spec(spec), query(b.scratch(padded(spec.e), b.getF32Type())),
         sums(b.scratch(padded(spec.e), b.getF32Type())),
         scores(b.scratch(kKeys, b.getF32Type())),
         rows(b.scratch(kKeys, b.getI32Type())),
@@ -82,7 +91,7 @@ private:
   static constexpr int64_t kKeys = 64;
 
   KernelBuilder &b;
-  AttentionSpec spec;
+  const AttentionSpec &spec;
   Buffer query, sums, scores, rows;
   Value minusInfinity;
   // Of the current query.
@@ -92,31 +101,9 @@ private:
     return (extent + b.lanes() - 1) / b.lanes() * b.lanes();
   }
 
-  Value length(Value present) {
-    Value n = b.index(spec.capacity);
-    if (spec.lengths) {
-      Value given = b.loadScalar(b.bufferOf(spec.lengths), sequence);
-      given = b.select(b.icmp(arith::CmpIPredicate::sgt, given, b.i32(0)),
-                       given, b.i32(0));
-      n = arith::MinUIOp::create(b, n, b.toIndex(given));
-    }
-    return present ? b.select(present, n, b.index(0)) : n;
-  }
-
   /// Row of logical key j in the pool (i32), -1 if the query does not see it.
   Value visibleRow(Value j) {
-    Value row, exists;
-    if (spec.blocks) {
-      int64_t perSequence = tensorShape(spec.blocks)[1];
-      Value at = b.iadd(b.imul(sequence, perSequence), b.idiv(j, spec.slots));
-      Value block = b.loadScalar(b.bufferOf(spec.blocks), at);
-      exists = b.inRange(block, spec.pools);
-      block = b.toIndex(b.select(exists, block, b.i32(0)));
-      row = b.iadd(b.imul(block, spec.slots), b.irem(j, spec.slots));
-    } else {
-      row = b.iadd(b.imul(sequence, spec.slots), j);
-    }
-    Value position = b.loadScalar(b.bufferOf(spec.keyPositions), row);
+    auto [row, position, exists] = spec.keyRowOf(b, sequence, j);
     Value seen = b.icmp(arith::CmpIPredicate::sge, position, b.i32(0));
     if (exists)
       seen = b.both(seen, exists);
@@ -153,14 +140,8 @@ private:
 
   void emitQuery(Value row, Value head) {
     queryPosition = b.loadScalar(b.bufferOf(spec.queryPositions), row);
-    Value present;
-    if (spec.kvHeads) {
-      Value entry = b.tableEntry(spec.kvHeads, head);
-      present = b.icmp(arith::CmpIPredicate::sge, entry, b.i32(0));
-      kvHead = b.toIndex(b.select(present, entry, b.i32(0)));
-    } else {
-      kvHead = b.idiv(head, spec.h / spec.g);
-    }
+    AttentionSpec::KvHead key = spec.kvHeadOf(b, head);
+    kvHead = key.index;
     Value out = b.iadd(b.imul(row, spec.h), head);
     Value first = b.imul(out, spec.e);
     Value zero = b.constant(b.lanesOf(b.getF32Type()), 0.0);
@@ -171,7 +152,7 @@ private:
       b.storeLanes(sums, at, zero);
     });
 
-    Value keys = length(present);
+    Value keys = spec.lengthOf(b, sequence, key.present);
     SmallVector<Value> state =
         b.loop(b.index(0), keys, kKeys, ValueRange{minusInfinity, b.f32(0.0)},
                [&](Value firstKey, ValueRange carry) {
@@ -262,6 +243,14 @@ private:
 
 } // namespace
 
+void cpu::emitQueryAttention(KernelBuilder &b, const AttentionSpec &spec) {
+  QueryEmitter(b, spec).emit();
+}
+
+//===----------------------------------------------------------------------===//
+// The kernel
+//===----------------------------------------------------------------------===//
+
 LogicalResult cpu::checkAttention(const KernelFunction &kernel, Operation *op) {
   AttentionSpec spec(op);
   for (Value v : {spec.query, spec.key, spec.value})
@@ -274,9 +263,15 @@ LogicalResult cpu::checkAttention(const KernelFunction &kernel, Operation *op) {
 
 int64_t cpu::attentionTiles(Operation *op, const TargetRecord &target) {
   AttentionSpec spec(op);
-  return std::min<int64_t>(spec.b * spec.h * spec.t, 64);
+  int64_t units = isBlocked(spec, target) ? blockedAttentionUnits(spec, target)
+                                          : spec.b * spec.h * spec.t;
+  return std::min<int64_t>(units, 64);
 }
 
 void cpu::emitAttention(KernelBuilder &b, Operation *op) {
-  QueryEmitter(b, op).emit();
+  AttentionSpec spec(op);
+  if (isBlocked(spec, b.target))
+    emitBlockedAttention(b, spec);
+  else
+    emitQueryAttention(b, spec);
 }

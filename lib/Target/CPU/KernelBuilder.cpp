@@ -235,6 +235,26 @@ Value KernelBuilder::reduceAdd(Value v) {
   return reduce(v, [&](Value a, Value b) { return fadd(a, b); });
 }
 
+void KernelBuilder::transpose(MutableArrayRef<Value> rows) {
+  int64_t n = static_cast<int64_t>(rows.size());
+  assert(n == lanes() && llvm::isPowerOf2_64(n));
+  // Swaps the off-diagonal quarters of ever smaller blocks.
+  for (int64_t half = n / 2; half > 0; half /= 2) {
+    SmallVector<int64_t> upper(n), lower(n);
+    for (int64_t i = 0; i < n; ++i) {
+      upper[i] = i & half ? n + i - half : i;
+      lower[i] = i & half ? n + i : i + half;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      if (i & half)
+        continue;
+      Value a = rows[i], b = rows[i + half];
+      rows[i] = vector::ShuffleOp::create(*this, a, b, upper);
+      rows[i + half] = vector::ShuffleOp::create(*this, a, b, lower);
+    }
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // What processors have instructions for
 //===----------------------------------------------------------------------===//

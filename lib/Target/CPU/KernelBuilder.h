@@ -129,6 +129,9 @@ public:
   /// Combines all lanes, halves first.
   Value reduce(Value v, function_ref<Value(Value, Value)> combine);
   Value reduceAdd(Value v);
+  /// As many vectors as a vector has lanes, as the rows of a matrix: its
+  /// columns.
+  void transpose(MutableArrayRef<Value> rows);
 
   // Memory.
   Value loadLanes(const Buffer &buffer, Value at, Value mask = {});

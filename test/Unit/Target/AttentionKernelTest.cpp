@@ -29,6 +29,8 @@ struct Case {
   /// Position of the first query of each sequence.
   int64_t firstQuery = -1;
   double scoreScale = 3;
+  /// The last key's value begins with an infinity.
+  bool infiniteValue = false;
 };
 
 std::string nameOf(const Case &c) {
@@ -146,6 +148,8 @@ void check(const std::string &target, const Case &c, int64_t rank = 0) {
     }
   int64_t first =
       c.firstQuery >= 0 ? c.firstQuery : std::max<int64_t>(c.s - c.t, 0);
+  if (c.infiniteValue)
+    vv[rowOf(0, c.s - 1) * rowSize] = inf;
   for (int64_t i = 0; i < c.b * c.t; ++i)
     queryPositions[i] = static_cast<double>(first + i % c.t - i / c.t);
   if (c.t > 2)
@@ -328,6 +332,19 @@ TEST(AttentionKernel, LargeScores) {
     for (int64_t t : {1, 30}) {
       Case c = make(1, t, 2, 1, 16, 200);
       c.scoreScale = 60;
+      check(target, c);
+    }
+}
+
+// What a later token holds does not reach earlier ones, not even as zero times
+// infinity.
+TEST(AttentionKernel, LaterInfinities) {
+  for (const std::string &target : runnableTargets())
+    for (int64_t t : {2, 12, 70}) {
+      Case c = make(1, t, 2, 1, 16, 101);
+      c.infiniteValue = true;
+      c.scoreScale = 1;
+      c.firstQuery = 103 - t; // the last row is an invalid one
       check(target, c);
     }
 }

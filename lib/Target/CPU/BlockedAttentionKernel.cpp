@@ -1,0 +1,455 @@
+//===- BlockedAttentionKernel.cpp - Attention, a block of queries at once -===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Online softmax over blocks of keys (Milakov and Gimelshein, arXiv:1805.02867;
+// Dao et al., arXiv:2205.14135), for a tile of queries of one head. Lanes are
+// queries: a score, a maximum, a weight of each query is a lane, so that the
+// softmax needs no horizontal operations, and both products are register tiles
+// of query vectors times broadcast keys or values. Memory of a call is that of
+// one tile and one block, whatever the length.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionSpec.h"
+#include "VectorMath.h"
+
+using namespace mlir;
+using namespace mlir::heddle;
+using namespace mlir::heddle::cpu;
+
+namespace {
+
+/// Vectors of queries in a tile.
+int64_t queryVectors(const AttentionSpec &spec, const TargetRecord &target) {
+  return spec.t > target.lanes ? 2 : 1;
+}
+
+class BlockedEmitter {
+public:
+  BlockedEmitter(KernelBuilder &b, const AttentionSpec &spec)
+      : b(b), spec(spec), vectors(queryVectors(spec, b.target)),
+        queries(vectors * b.lanes()), step(b.target.registers >= 32 ? 8 : 6),
+        keysOfBlock((64 + step - 1) / step * step),
+        query(b.scratch(spec.e * queries, b.getF32Type())),
+        sums(b.scratch(spec.e * queries, b.getF32Type())),
+        scores(b.scratch(keysOfBlock * queries, b.getF32Type())),
+        packed(b.scratch(keysOfBlock * spec.e, b.getF32Type())),
+        positions(b.scratch(keysOfBlock, b.getI32Type())),
+        rows(b.scratch(keysOfBlock, b.getI32Type())),
+        minusInfinity(b.constant(b.lanesOf(b.getF32Type()),
+                                 -std::numeric_limits<double>::infinity())),
+        zero(b.constant(b.lanesOf(b.getF32Type()), 0.0)) {}
+
+  void emit();
+
+private:
+  using Vectors = SmallVector<Value>; // one value for each query vector
+
+  KernelBuilder &b;
+  const AttentionSpec &spec;
+  /// Query vectors and queries of a tile; keys of a register tile, and of a
+  /// block.
+  const int64_t vectors, queries, step, keysOfBlock;
+  // [e][query], [e][query], [key][query], [key or value][e], [key], [key]
+  Buffer query, sums, scores, packed, positions, rows;
+  Value minusInfinity, zero;
+  // Of the current tile.
+  Value sequence, head, firstToken, tokens, kvHead;
+  Vectors queryPositions;
+  Value lowest, highest; // of its positions
+
+  void emitTile();
+  void loadQueries();
+  SmallVector<Value> emitBlock(Value firstKey, Value keys, ValueRange state);
+  Value findKeys(Value firstKey, Value count, Value *all);
+  void pack(const Buffer &from, Value count);
+  Vectors emitScores(Value steps);
+  Vectors emitWeights(Value steps, ArrayRef<Value> top);
+  void addValues(Value count, ArrayRef<Value> correction, bool masked);
+  void storeResults(ArrayRef<Value> top, ArrayRef<Value> total);
+
+  /// Row of query i of the tile: the last one again past the end.
+  Value rowOf(Value i) {
+    Value token =
+        arith::MinUIOp::create(b, b.iadd(firstToken, i), b.index(spec.t - 1));
+    return b.iadd(b.imul(sequence, spec.t), token);
+  }
+  /// As KernelBuilder::sweep, not unrolled: these bodies are long.
+  void sweepWidth(function_ref<void(Value e, Value mask)> body) {
+    int64_t whole = spec.e / b.lanes();
+    b.staticLoop(whole, 1, ValueRange(), [&](Value i, ValueRange) {
+      body(b.imul(i, b.lanes()), Value());
+      return SmallVector<Value>();
+    });
+    if (int64_t tail = spec.e % b.lanes())
+      body(b.index(whole * b.lanes()), b.tailMask(tail));
+  }
+  Value at(Value row, int64_t vector) {
+    return b.iadd(b.imul(row, queries), vector * b.lanes());
+  }
+};
+
+} // namespace
+
+void BlockedEmitter::emit() {
+  int64_t tilesOfHead = llvm::divideCeil(spec.t, queries);
+  int64_t units = spec.b * spec.h * tilesOfHead;
+  Value from = b.tileBegin(b.tile, units);
+  Value to = b.tileBegin(b.iadd(b.tile, 1), units);
+  b.loop(from, to, 1, [&](Value unit) {
+    sequence = b.idiv(unit, spec.h * tilesOfHead);
+    Value rest = b.irem(unit, spec.h * tilesOfHead);
+    head = b.idiv(rest, tilesOfHead);
+    firstToken = b.imul(b.irem(rest, tilesOfHead), queries);
+    tokens = arith::MinUIOp::create(b, b.isub(b.index(spec.t), firstToken),
+                                    b.index(queries));
+    emitTile();
+  });
+}
+
+void BlockedEmitter::emitTile() {
+  loadQueries();
+  AttentionSpec::KvHead key = spec.kvHeadOf(b, head);
+  kvHead = key.index;
+  b.staticLoop(spec.e, 1, ValueRange(), [&](Value e, ValueRange) {
+    for (int64_t v = 0; v < vectors; ++v)
+      b.storeLanes(sums, at(e, v), zero);
+    return SmallVector<Value>();
+  });
+  // The maximum and the sum of each query.
+  SmallVector<Value> state(vectors, minusInfinity);
+  state.append(vectors, zero);
+  Value keys = spec.lengthOf(b, sequence, key.present);
+  state = b.loop(b.index(0), keys, keysOfBlock, state,
+                 [&](Value firstKey, ValueRange carry) {
+                   return emitBlock(firstKey, keys, carry);
+                 });
+  storeResults(ArrayRef(state).take_front(vectors),
+               ArrayRef(state).drop_front(vectors));
+}
+
+/// Queries, scaled, with a lane for each; their positions.
+void BlockedEmitter::loadQueries() {
+  Value scale = b.splat(b.f32(spec.scale));
+  for (int64_t v = 0; v < vectors; ++v) {
+    SmallVector<Value> base;
+    for (int64_t i = 0; i < b.lanes(); ++i) {
+      Value row = rowOf(b.index(v * b.lanes() + i));
+      base.push_back(b.imul(b.iadd(b.imul(row, spec.h), head), spec.e));
+      b.storeScalar(rows, b.index(i),
+                    b.loadScalar(b.bufferOf(spec.queryPositions), row));
+    }
+    if (v == 0)
+      queryPositions.clear();
+    queryPositions.push_back(b.loadLanes(rows, b.index(0)));
+    sweepWidth([&](Value e, Value mask) {
+      SmallVector<Value> matrix;
+      for (Value row : base)
+        matrix.push_back(b.fmul(
+            b.loadLanes(b.bufferOf(spec.query), b.iadd(row, e), mask), scale));
+      b.transpose(matrix);
+      int64_t width = mask ? spec.e % b.lanes() : b.lanes();
+      for (int64_t i = 0; i < width; ++i)
+        b.storeLanes(query, at(b.iadd(e, i), v), matrix[i]);
+    });
+  }
+  auto extreme = [&](bool largest) {
+    auto combine = [&](Value x, Value y) -> Value {
+      if (largest)
+        return arith::MaxSIOp::create(b, x, y);
+      return arith::MinSIOp::create(b, x, y);
+    };
+    Value all = queryPositions[0];
+    for (Value more : ArrayRef(queryPositions).drop_front())
+      all = combine(all, more);
+    return b.reduce(all, combine);
+  };
+  lowest = extreme(false);
+  highest = extreme(true);
+}
+
+/// Up to keysOfBlock keys from `firstKey` on: the new maxima and sums.
+SmallVector<Value> BlockedEmitter::emitBlock(Value firstKey, Value keys,
+                                             ValueRange state) {
+  Value count =
+      arith::MinUIOp::create(b, b.isub(keys, firstKey), b.index(keysOfBlock));
+  Value all;
+  Value any = findKeys(firstKey, count, &all);
+  return b.ifElse(
+      any, state.getTypes(),
+      [&] {
+        Value steps = b.idiv(b.iadd(count, step - 1), step);
+        pack(b.bufferOf(spec.key), b.imul(steps, step));
+        Vectors top = emitScores(steps), correction, safe;
+        for (int64_t v = 0; v < vectors; ++v) {
+          top[v] = b.fmax(state[v], top[v]);
+          // Nothing seen yet: weights of zero, not NaN.
+          Value none = b.fcmp(arith::CmpFPredicate::OEQ, top[v], minusInfinity);
+          safe.push_back(b.select(none, zero, top[v]));
+          correction.push_back(buildExp(b, b.fsub(state[v], safe[v])));
+        }
+        Vectors added = emitWeights(steps, safe);
+        pack(b.bufferOf(spec.value), count);
+        b.ifElse(
+            all, {},
+            [&] {
+              addValues(count, correction, /*masked=*/false);
+              return SmallVector<Value>();
+            },
+            [&] {
+              addValues(count, correction, /*masked=*/true);
+              return SmallVector<Value>();
+            });
+        SmallVector<Value> next(top);
+        for (int64_t v = 0; v < vectors; ++v)
+          next.push_back(b.fma(state[vectors + v], correction[v], added[v]));
+        return next;
+      },
+      [&] { return SmallVector<Value>(state); });
+}
+
+/// Positions and rows of a block's keys, -1 for those that do not exist or that
+/// no query can see. True if a query may see one; `all`, if every query sees
+/// every one.
+Value BlockedEmitter::findKeys(Value firstKey, Value count, Value *all) {
+  Value no = b.i32(-1);
+  Value padding = b.imul(b.idiv(b.iadd(count, step - 1), step), step);
+  b.loop(count, padding, 1, [&](Value j) {
+    b.storeScalar(rows, j, no);
+    b.storeScalar(positions, j, no);
+  });
+  Type flag = b.getI1Type();
+  Value no1 = b.constantInt(flag, 0), yes1 = b.constantInt(flag, 1);
+  SmallVector<Value> found = b.loop(
+      b.index(0), count, 1, ValueRange{no1, yes1},
+      [&](Value j, ValueRange carry) {
+        auto [row, position, exists] =
+            spec.keyRowOf(b, sequence, b.iadd(firstKey, j));
+        Value some = b.icmp(arith::CmpIPredicate::sge, position, b.i32(0));
+        if (exists)
+          some = b.both(some, exists);
+        Value every = some;
+        if (spec.causal) {
+          auto notAfter = [&](Value query) {
+            return b.icmp(arith::CmpIPredicate::sle, position, query);
+          };
+          some = b.both(some, notAfter(highest));
+          every = b.both(every, notAfter(lowest));
+        }
+        if (spec.window > 0) {
+          // In 64 bits: positions may be anything.
+          auto isNear = [&](Value query) {
+            Value distance = b.isub(b.toIndex(query), b.toIndex(position));
+            return b.icmp(arith::CmpIPredicate::slt, distance,
+                          b.index(spec.window));
+          };
+          some = b.both(some, isNear(lowest));
+          every = b.both(every, isNear(highest));
+        }
+        b.storeScalar(rows, j, b.select(some, b.toI32(row), no));
+        b.storeScalar(positions, j, b.select(some, position, no));
+        return SmallVector<Value>{
+            arith::OrIOp::create(b, carry[0], some).getResult(),
+            b.both(carry[1], every)};
+      });
+  *all = found[1];
+  return found[0];
+}
+
+/// Keys or values of a block, side by side; zeros for those that nobody sees,
+/// which may be anything where they are.
+void BlockedEmitter::pack(const Buffer &from, Value count) {
+  b.loop(b.index(0), count, 1, [&](Value j) {
+    Value row = b.loadScalar(rows, j), to = b.imul(j, spec.e);
+    Value seen = b.icmp(arith::CmpIPredicate::sge, row, b.i32(0));
+    b.ifElse(
+        seen, {},
+        [&] {
+          Value base =
+              b.imul(b.iadd(b.imul(b.toIndex(row), spec.g), kvHead), spec.e);
+          b.sweep(spec.e, [&](Value e, Value mask) {
+            b.storeLanes(packed, b.iadd(to, e),
+                         b.loadLanes(from, b.iadd(base, e), mask), mask);
+          });
+          return SmallVector<Value>();
+        },
+        [&] {
+          b.sweep(spec.e, [&](Value e, Value mask) {
+            b.storeLanes(packed, b.iadd(to, e), zero, mask);
+          });
+          return SmallVector<Value>();
+        });
+  });
+}
+
+/// scores[key][query] of the block, -inf where a query does not see a key; the
+/// maxima.
+BlockedEmitter::Vectors BlockedEmitter::emitScores(Value steps) {
+  SmallVector<Value> windowEnd; // positions that a query sees are above it
+  if (spec.window > 0)
+    for (Value position : queryPositions) {
+      // Far below zero is as good as anything.
+      Value low = arith::MaxSIOp::create(b, position, b.splat(b.i32(-1)));
+      int64_t window = std::min<int64_t>(spec.window, INT32_MAX);
+      windowEnd.push_back(b.isub(low, b.splat(b.i32(window))));
+    }
+  return b.loop(
+      b.index(0), steps, 1, SmallVector<Value>(vectors, minusInfinity),
+      [&](Value s, ValueRange carry) {
+        Value firstKey = b.imul(s, step), base = b.imul(firstKey, spec.e);
+        SmallVector<Value> tile =
+            b.staticLoop(spec.e, 1, SmallVector<Value>(step * vectors, zero),
+                         [&](Value e, ValueRange sum) {
+                           SmallVector<Value> next(sum);
+                           Vectors q;
+                           for (int64_t v = 0; v < vectors; ++v)
+                             q.push_back(b.loadLanes(query, at(e, v)));
+                           for (int64_t k = 0; k < step; ++k) {
+                             Value key = b.splat(b.loadScalar(
+                                 packed, b.iadd(b.iadd(base, e), k * spec.e)));
+                             for (int64_t v = 0; v < vectors; ++v)
+                               next[k * vectors + v] =
+                                   b.fma(q[v], key, next[k * vectors + v]);
+                           }
+                           return next;
+                         });
+        SmallVector<Value> top(carry);
+        for (int64_t k = 0; k < step; ++k) {
+          Value key = b.iadd(firstKey, k);
+          Value position = b.splat(b.loadScalar(positions, key));
+          for (int64_t v = 0; v < vectors; ++v) {
+            Value seen =
+                b.icmp(arith::CmpIPredicate::sge, position, b.splat(b.i32(0)));
+            if (spec.causal)
+              seen = b.both(seen, b.icmp(arith::CmpIPredicate::sle, position,
+                                         queryPositions[v]));
+            if (spec.window > 0)
+              seen = b.both(seen, b.icmp(arith::CmpIPredicate::sgt, position,
+                                         windowEnd[v]));
+            Value score = b.select(seen, tile[k * vectors + v], minusInfinity);
+            b.storeLanes(scores, at(key, v), score);
+            top[v] = b.fmax(top[v], score);
+          }
+        }
+        return top;
+      });
+}
+
+/// scores become e^(score - top); their sums.
+BlockedEmitter::Vectors BlockedEmitter::emitWeights(Value steps,
+                                                    ArrayRef<Value> top) {
+  return b.loop(b.index(0), b.imul(steps, step), 1,
+                SmallVector<Value>(vectors, zero),
+                [&](Value key, ValueRange carry) {
+                  SmallVector<Value> sum(carry);
+                  for (int64_t v = 0; v < vectors; ++v) {
+                    Value score = b.loadLanes(scores, at(key, v));
+                    Value weight = buildExp(b, b.fsub(score, top[v]));
+                    b.storeLanes(scores, at(key, v), weight);
+                    sum[v] = b.fadd(sum[v], weight);
+                  }
+                  return sum;
+                });
+}
+
+/// sums = sums * correction + weights * values. `masked` keeps the value of a
+/// key from queries that do not see it: zero times infinity is not zero.
+void BlockedEmitter::addValues(Value count, ArrayRef<Value> correction,
+                               bool masked) {
+  auto emitColumns = [&](Value first, int64_t columns) {
+    SmallVector<Value> tile;
+    for (int64_t c = 0; c < columns; ++c)
+      for (int64_t v = 0; v < vectors; ++v)
+        tile.push_back(
+            b.fmul(b.loadLanes(sums, at(b.iadd(first, c), v)), correction[v]));
+    tile = b.loop(b.index(0), count, 1, tile, [&](Value key, ValueRange carry) {
+      SmallVector<Value> next(carry);
+      Vectors weight, seen;
+      for (int64_t v = 0; v < vectors; ++v) {
+        weight.push_back(b.loadLanes(scores, at(key, v)));
+        if (masked)
+          seen.push_back(b.fcmp(arith::CmpFPredicate::UNE, weight[v], zero));
+      }
+      Value base = b.iadd(b.imul(key, spec.e), first);
+      for (int64_t c = 0; c < columns; ++c) {
+        Value value = b.splat(b.loadScalar(packed, b.iadd(base, c)));
+        for (int64_t v = 0; v < vectors; ++v) {
+          Value &sum = next[c * vectors + v];
+          Value more = b.fma(weight[v], value, sum);
+          sum = masked ? b.select(seen[v], more, sum) : more;
+        }
+      }
+      return next;
+    });
+    for (int64_t c = 0; c < columns; ++c)
+      for (int64_t v = 0; v < vectors; ++v)
+        b.storeLanes(sums, at(b.iadd(first, c), v), tile[c * vectors + v]);
+  };
+  int64_t whole = spec.e / step;
+  b.staticLoop(whole, 1, ValueRange(), [&](Value i, ValueRange) {
+    emitColumns(b.imul(i, step), step);
+    return SmallVector<Value>();
+  });
+  if (int64_t rest = spec.e % step)
+    emitColumns(b.index(whole * step), rest);
+}
+
+void BlockedEmitter::storeResults(ArrayRef<Value> top, ArrayRef<Value> total) {
+  Value one = b.constant(b.lanesOf(b.getF32Type()), 1.0);
+  bool partial = isa<AttentionPartialOp>(spec.op);
+  for (int64_t v = 0; v < vectors; ++v) {
+    // Nothing seen: zeros.
+    Value empty = b.fcmp(arith::CmpFPredicate::OEQ, total[v], zero);
+    Value divisor = b.select(empty, one, total[v]);
+    Value inverse = b.fdiv(one, divisor);
+    if (partial)
+      b.storeLanes(
+          scores, b.index(0),
+          b.select(empty, minusInfinity, b.fadd(top[v], buildLog(b, divisor))));
+    SmallVector<Value> outs, present;
+    for (int64_t i = 0; i < b.lanes(); ++i) {
+      Value q = b.index(v * b.lanes() + i);
+      outs.push_back(b.iadd(b.imul(rowOf(q), spec.h), head));
+      present.push_back(b.icmp(arith::CmpIPredicate::ult, q, tokens));
+      if (partial)
+        b.ifThen(present[i], [&] {
+          b.storeScalar(b.resultOf(spec.op->getResult(1)), outs[i],
+                        b.loadScalar(scores, b.index(i)));
+        });
+    }
+    sweepWidth([&](Value e, Value mask) {
+      SmallVector<Value> matrix;
+      int64_t width = mask ? spec.e % b.lanes() : b.lanes();
+      for (int64_t i = 0; i < b.lanes(); ++i)
+        matrix.push_back(
+            i < width ? b.fmul(b.loadLanes(sums, at(b.iadd(e, i), v)), inverse)
+                      : zero);
+      b.transpose(matrix);
+      for (int64_t i = 0; i < b.lanes(); ++i)
+        b.ifThen(present[i], [&] {
+          b.storeLanes(b.resultOf(spec.op->getResult(0)),
+                       b.iadd(b.imul(outs[i], spec.e), e), matrix[i], mask);
+        });
+    });
+  }
+}
+
+bool cpu::isBlocked(const AttentionSpec &spec, const TargetRecord &target) {
+  // Lanes without a query are wasted; a single query would waste all but one.
+  return spec.t * 4 >= target.lanes;
+}
+
+int64_t cpu::blockedAttentionUnits(const AttentionSpec &spec,
+                                   const TargetRecord &target) {
+  int64_t queries = queryVectors(spec, target) * target.lanes;
+  return spec.b * spec.h * llvm::divideCeil(spec.t, queries);
+}
+
+void cpu::emitBlockedAttention(KernelBuilder &b, const AttentionSpec &spec) {
+  BlockedEmitter(b, spec).emit();
+}
