@@ -5,14 +5,170 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Online softmax over blocks of keys (Milakov and Gimelshein, arXiv:1805.02867;
+// Dao et al., arXiv:2205.14135), for a tile of queries: tokens of the query
+// heads that share a key head. Lanes are queries: a score, a maximum, a weight
+// of each query is a lane, so that the softmax needs no horizontal operations,
+// and both products are register tiles of query vectors times broadcast keys or
+// values. Memory of a call is that of
+// one tile and one block, whatever the length.
+//
+//===----------------------------------------------------------------------===//
 
-#include "AttentionSpec.h"
 #include "KernelEmission.h"
 #include "VectorMath.h"
 
 using namespace mlir;
 using namespace mlir::heddle;
 using namespace mlir::heddle::cpu;
+
+namespace {
+
+/// The operands and attributes that the two attention ops share.
+struct AttentionSpec {
+  Operation *op;
+  Value query, key, value, queryPositions, keyPositions, blocks, lengths;
+  double scale;
+  bool causal;
+  int64_t window;
+  RankTableAttr kvHeads;
+  // B sequences, T tokens, H query heads, G key heads, E head width; keys are
+  // `pools` times `slots`, and a sequence has at most `capacity`.
+  int64_t b, t, h, g, e, pools, slots, capacity;
+
+  template <typename OpTy> void read(OpTy typed) {
+    query = typed.getQuery();
+    key = typed.getKey();
+    value = typed.getValue();
+    queryPositions = typed.getQueryPositions();
+    keyPositions = typed.getKeyPositions();
+    blocks = typed.getBlocks();
+    lengths = typed.getLengths();
+    scale = typed.getScale().convertToDouble();
+    causal = typed.getCausal();
+    window = typed.getWindow();
+    kvHeads = typed.getKvHeadsAttr();
+  }
+
+  explicit AttentionSpec(Operation *op) : op(op) {
+    if (auto whole = dyn_cast<AttentionOp>(op))
+      read(whole);
+    else
+      read(cast<AttentionPartialOp>(op));
+    ArrayRef<int64_t> q = tensorShape(query), k = tensorShape(key);
+    std::tie(b, t, h, e) = std::tie(q[0], q[1], q[2], q[3]);
+    std::tie(pools, slots, g) = std::tie(k[0], k[1], k[2]);
+    capacity = blocks ? tensorShape(blocks)[1] * slots : slots;
+  }
+
+  /// Query heads that are known to share a key head; the queries of them all.
+  int64_t group() const { return kvHeads ? 1 : h / g; }
+  int64_t queries() const { return t * group(); }
+  /// Query vectors of a tile.
+  int64_t vectors(const TargetRecord &target) const {
+    return queries() > target.lanes ? 2 : 1;
+  }
+  /// Tiles of all sequences and heads.
+  int64_t units(const TargetRecord &target) const {
+    return b * (h / group()) * tilesOfGroup(target);
+  }
+  int64_t tilesOfGroup(const TargetRecord &target) const {
+    return llvm::divideCeil(queries(), vectors(target) * target.lanes);
+  }
+
+  /// The key head of query head `head` on this rank, and whether there is one
+  /// (null: always).
+  struct KvHead {
+    Value index, present;
+  };
+  KvHead kvHeadOf(KernelBuilder &b, Value head) const;
+  /// Logical keys of a sequence; none without a key head.
+  Value lengthOf(KernelBuilder &b, Value sequence, Value present) const;
+  /// Where logical key j of a sequence lies.
+  struct KeyRow {
+    Value row;      // in the pool; of some key, if there is none
+    Value position; // i32, negative if the slot is empty
+    Value exists;   // null: always
+  };
+  KeyRow keyRowOf(KernelBuilder &b, Value sequence, Value j) const;
+};
+
+class AttentionEmitter {
+public:
+  AttentionEmitter(KernelBuilder &b, const AttentionSpec &spec)
+      : b(b), spec(spec), vectors(spec.vectors(b.target)),
+        queries(vectors * b.lanes()), step(b.target.registers >= 32 ? 8 : 6),
+        keysOfBlock((64 + step - 1) / step * step),
+        query(b.scratch(spec.e * queries, b.getF32Type())),
+        sums(b.scratch(spec.e * queries, b.getF32Type())),
+        scores(b.scratch(keysOfBlock * queries, b.getF32Type())),
+        packed(b.scratch(keysOfBlock * spec.e, b.getF32Type())),
+        positions(b.scratch(keysOfBlock, b.getI32Type())),
+        rows(b.scratch(keysOfBlock, b.getI32Type())),
+        minusInfinity(b.constant(b.lanesOf(b.getF32Type()),
+                                 -std::numeric_limits<double>::infinity())),
+        zero(b.constant(b.lanesOf(b.getF32Type()), 0.0)) {}
+
+  void emit();
+
+private:
+  using Vectors = SmallVector<Value>; // one value for each query vector
+
+  KernelBuilder &b;
+  const AttentionSpec &spec;
+  /// Query vectors and queries of a tile; keys of a register tile, and of a
+  /// block.
+  const int64_t vectors, queries, step, keysOfBlock;
+  // [e][query], [e][query], [key][query], [key or value][e], [key], [key]
+  Buffer query, sums, scores, packed, positions, rows;
+  Value minusInfinity, zero;
+  // Of the current tile.
+  Value sequence, firstHead, kvHead, firstQuery, live;
+  Vectors queryPositions;
+  Value lowest, highest; // of its positions
+
+  void emitTile();
+  void loadQueries();
+  SmallVector<Value> emitBlock(Value firstKey, Value keys, ValueRange state);
+  Value findKeys(Value firstKey, Value count, Value *all);
+  void pack(const Buffer &from, Value count);
+  Vectors emitScores(Value steps);
+  Vectors emitWeights(Value steps, ArrayRef<Value> top);
+  void addValues(Value count, ArrayRef<Value> correction, bool masked);
+  void storeResults(ArrayRef<Value> top, ArrayRef<Value> total);
+
+  /// First element of a key or value.
+  Value elementsOf(Value row) {
+    return b.imul(b.iadd(b.imul(row, spec.g), kvHead), spec.e);
+  }
+  struct Query {
+    Value row, head; // B x T, H
+  };
+  /// Query i of the tile: the last one again past the end.
+  Query queryOf(int64_t i) {
+    Value q = arith::MinUIOp::create(b, b.iadd(firstQuery, i),
+                                     b.index(spec.queries() - 1));
+    Value token = b.idiv(q, spec.group());
+    return {b.iadd(b.imul(sequence, spec.t), token),
+            b.iadd(firstHead, b.irem(q, spec.group()))};
+  }
+  /// As KernelBuilder::sweep, not unrolled: these bodies are long.
+  void sweepWidth(function_ref<void(Value e, Value mask)> body) {
+    int64_t whole = spec.e / b.lanes();
+    b.staticLoop(whole, 1, ValueRange(), [&](Value i, ValueRange) {
+      body(b.imul(i, b.lanes()), Value());
+      return SmallVector<Value>();
+    });
+    if (int64_t tail = spec.e % b.lanes())
+      body(b.index(whole * b.lanes()), b.tailMask(tail));
+  }
+  Value at(Value row, int64_t vector) {
+    return b.iadd(b.imul(row, queries), vector * b.lanes());
+  }
+};
+
+} // namespace
 
 //===----------------------------------------------------------------------===//
 // Where keys are
@@ -57,194 +213,357 @@ AttentionSpec::KeyRow AttentionSpec::keyRowOf(KernelBuilder &b, Value sequence,
 }
 
 //===----------------------------------------------------------------------===//
-// One query at a time
+// A tile
 //===----------------------------------------------------------------------===//
 
-namespace {
+void AttentionEmitter::emit() {
+  int64_t tiles = spec.tilesOfGroup(b.target);
+  int64_t groups = spec.h / spec.group();
+  int64_t units = spec.units(b.target);
+  Value from = b.tileBegin(b.tile, units);
+  Value to = b.tileBegin(b.iadd(b.tile, 1), units);
+  b.loop(from, to, 1, [&](Value unit) {
+    sequence = b.idiv(unit, groups * tiles);
+    Value rest = b.irem(unit, groups * tiles);
+    firstHead = b.imul(b.idiv(rest, tiles), spec.group());
+    firstQuery = b.imul(b.irem(rest, tiles), queries);
+    live = arith::MinUIOp::create(
+        b, b.isub(b.index(spec.queries()), firstQuery), b.index(queries));
+    emitTile();
+  });
+}
 
-/// One query of one head at a time, lanes along the head's width. Memory is one
-/// block of scores, whatever the length.
-class QueryEmitter {
-public:
-  QueryEmitter(KernelBuilder &b, const AttentionSpec &spec)
-      : b(b), spec(spec), query(b.scratch(padded(spec.e), b.getF32Type())),
-        sums(b.scratch(padded(spec.e), b.getF32Type())),
-        scores(b.scratch(kKeys, b.getF32Type())),
-        rows(b.scratch(kKeys, b.getI32Type())),
-        minusInfinity(b.f32(-std::numeric_limits<double>::infinity())) {}
+void AttentionEmitter::emitTile() {
+  loadQueries();
+  AttentionSpec::KvHead key = spec.kvHeadOf(b, firstHead);
+  kvHead = key.index;
+  b.staticLoop(spec.e, 1, ValueRange(), [&](Value e, ValueRange) {
+    for (int64_t v = 0; v < vectors; ++v)
+      b.storeLanes(sums, at(e, v), zero);
+    return SmallVector<Value>();
+  });
+  // The maximum and the sum of each query.
+  SmallVector<Value> state(vectors, minusInfinity);
+  state.append(vectors, zero);
+  Value keys = spec.lengthOf(b, sequence, key.present);
+  state = b.loop(b.index(0), keys, keysOfBlock, state,
+                 [&](Value firstKey, ValueRange carry) {
+                   return emitBlock(firstKey, keys, carry);
+                 });
+  storeResults(ArrayRef(state).take_front(vectors),
+               ArrayRef(state).drop_front(vectors));
+}
 
-  void emit() {
-    int64_t units = spec.b * spec.h * spec.t;
-    Value from = b.tileBegin(b.tile, units);
-    Value to = b.tileBegin(b.iadd(b.tile, 1), units);
-    b.loop(from, to, 1, [&](Value unit) {
-      sequence = b.idiv(unit, spec.h * spec.t);
-      Value rest = b.irem(unit, spec.h * spec.t);
-      Value head = b.idiv(rest, spec.t), token = b.irem(rest, spec.t);
-      Value row = b.iadd(b.imul(sequence, spec.t), token);
-      emitQuery(row, head);
-    });
-  }
-
-private:
-  /// Keys of a block: scores of one fit the first-level cache many times over.
-  static constexpr int64_t kKeys = 64;
-
-  KernelBuilder &b;
-  const AttentionSpec &spec;
-  Buffer query, sums, scores, rows;
-  Value minusInfinity;
-  // Of the current query.
-  Value sequence, kvHead, queryPosition;
-
-  int64_t padded(int64_t extent) {
-    return (extent + b.lanes() - 1) / b.lanes() * b.lanes();
-  }
-
-  /// Row of logical key j in the pool (i32), -1 if the query does not see it.
-  Value visibleRow(Value j) {
-    auto [row, position, exists] = spec.keyRowOf(b, sequence, j);
-    Value seen = b.icmp(arith::CmpIPredicate::sge, position, b.i32(0));
-    if (exists)
-      seen = b.both(seen, exists);
-    if (spec.causal)
-      seen = b.both(seen,
-                    b.icmp(arith::CmpIPredicate::sle, position, queryPosition));
-    if (spec.window > 0) {
-      // In 64 bits: positions may be anything.
-      Value distance = b.isub(b.toIndex(queryPosition), b.toIndex(position));
-      seen = b.both(seen, b.icmp(arith::CmpIPredicate::slt, distance,
-                                 b.index(spec.window)));
+/// Queries, scaled, with a lane for each; their positions.
+void AttentionEmitter::loadQueries() {
+  Value scale = b.splat(b.f32(spec.scale));
+  for (int64_t v = 0; v < vectors; ++v) {
+    SmallVector<Value> base;
+    for (int64_t i = 0; i < b.lanes(); ++i) {
+      auto [row, head] = queryOf(v * b.lanes() + i);
+      base.push_back(b.imul(b.iadd(b.imul(row, spec.h), head), spec.e));
+      b.storeScalar(rows, b.index(i),
+                    b.loadScalar(b.bufferOf(spec.queryPositions), row));
     }
-    return b.select(seen, b.toI32(row), b.i32(-1));
-  }
-
-  /// First element of a key or value.
-  Value elementsOf(Value row) {
-    return b.imul(b.iadd(b.imul(b.toIndex(row), spec.g), kvHead), spec.e);
-  }
-
-  Value dot(Value row) {
-    Value base = elementsOf(row);
-    Value zero = b.constant(b.lanesOf(b.getF32Type()), 0.0);
-    return b.reduceAdd(b.sweep(
-        spec.e, 4, zero,
-        [&](Value at, Value mask, MutableArrayRef<Value> sum) {
-          Value k = b.loadLanes(b.bufferOf(spec.key), b.iadd(base, at), mask);
-          sum[0] = b.fma(b.loadLanes(query, at), k, sum[0]);
-        },
-        [&](MutableArrayRef<Value> sum, ArrayRef<Value> later) {
-          sum[0] = b.fadd(sum[0], later[0]);
-        })[0]);
-  }
-
-  void emitQuery(Value row, Value head) {
-    queryPosition = b.loadScalar(b.bufferOf(spec.queryPositions), row);
-    AttentionSpec::KvHead key = spec.kvHeadOf(b, head);
-    kvHead = key.index;
-    Value out = b.iadd(b.imul(row, spec.h), head);
-    Value first = b.imul(out, spec.e);
-    Value zero = b.constant(b.lanesOf(b.getF32Type()), 0.0);
-    Value scale = b.splat(b.f32(spec.scale));
-    b.sweep(spec.e, [&](Value at, Value mask) {
-      Value q = b.loadLanes(b.bufferOf(spec.query), b.iadd(first, at), mask);
-      b.storeLanes(query, at, b.fmul(q, scale));
-      b.storeLanes(sums, at, zero);
+    if (v == 0)
+      queryPositions.clear();
+    queryPositions.push_back(b.loadLanes(rows, b.index(0)));
+    sweepWidth([&](Value e, Value mask) {
+      SmallVector<Value> matrix;
+      for (Value row : base)
+        matrix.push_back(b.fmul(
+            b.loadLanes(b.bufferOf(spec.query), b.iadd(row, e), mask), scale));
+      b.transpose(matrix);
+      int64_t width = mask ? spec.e % b.lanes() : b.lanes();
+      for (int64_t i = 0; i < width; ++i)
+        b.storeLanes(query, at(b.iadd(e, i), v), matrix[i]);
     });
-
-    Value keys = spec.lengthOf(b, sequence, key.present);
-    SmallVector<Value> state =
-        b.loop(b.index(0), keys, kKeys, ValueRange{minusInfinity, b.f32(0.0)},
-               [&](Value firstKey, ValueRange carry) {
-                 return emitKeys(firstKey, keys, carry[0], carry[1]);
-               });
-    Value top = state[0], total = state[1];
-
-    // Nothing seen: zeros.
-    Value empty = b.fcmp(arith::CmpFPredicate::OEQ, total, b.f32(0.0));
-    Value divisor = b.select(empty, b.f32(1.0), total);
-    Value inverse = b.splat(b.fdiv(b.f32(1.0), divisor));
-    b.sweep(spec.e, [&](Value at, Value mask) {
-      Value v = b.fmul(b.loadLanes(sums, at), inverse);
-      b.storeLanes(b.resultOf(spec.op->getResult(0)), b.iadd(first, at), v,
-                   mask);
-    });
-    if (isa<AttentionPartialOp>(spec.op)) {
-      Value lse =
-          b.select(empty, minusInfinity, b.fadd(top, buildLog(b, divisor)));
-      b.storeScalar(b.resultOf(spec.op->getResult(1)), out, lse);
-    }
   }
+  auto extreme = [&](bool largest) {
+    auto combine = [&](Value x, Value y) -> Value {
+      if (largest)
+        return arith::MaxSIOp::create(b, x, y);
+      return arith::MinSIOp::create(b, x, y);
+    };
+    Value all = queryPositions[0];
+    for (Value more : ArrayRef(queryPositions).drop_front())
+      all = combine(all, more);
+    return b.reduce(all, combine);
+  };
+  lowest = extreme(false);
+  highest = extreme(true);
+}
 
-  /// Up to kKeys keys from `firstKey` on: the new maximum and sum.
-  SmallVector<Value> emitKeys(Value firstKey, Value keys, Value top,
-                              Value total) {
-    Value count =
-        arith::MinUIOp::create(b, b.isub(keys, firstKey), b.index(kKeys));
-    b.sweep(kKeys, [&](Value at, Value) {
-      b.storeLanes(scores, at, b.splat(minusInfinity));
-    });
-    Value blockTop =
-        b.loop(b.index(0), count, 1, ValueRange{minusInfinity},
-               [&](Value j, ValueRange carry) {
-                 Value row = visibleRow(b.iadd(firstKey, j));
-                 b.storeScalar(rows, j, row);
-                 Value seen = b.icmp(arith::CmpIPredicate::sge, row, b.i32(0));
-                 Value score = b.ifElse(
-                     seen, {b.getF32Type()},
-                     [&] { return SmallVector<Value>{dot(row)}; },
-                     [&] { return SmallVector<Value>{minusInfinity}; })[0];
-                 b.storeScalar(scores, j, score);
-                 return SmallVector<Value>{b.fmax(carry[0], score)};
-               })[0];
-    // UNE: a NaN score is seen, and spreads.
-    Value any = b.fcmp(arith::CmpFPredicate::UNE, blockTop, minusInfinity);
-    Type f32 = b.getF32Type();
-    return b.ifElse(
-        any, {f32, f32},
-        [&] { return emitUpdate(count, blockTop, top, total); },
-        [&] { return SmallVector<Value>{top, total}; });
-  }
+/// Up to keysOfBlock keys from `firstKey` on: the new maxima and sums.
+SmallVector<Value> AttentionEmitter::emitBlock(Value firstKey, Value keys,
+                                               ValueRange state) {
+  Value count =
+      arith::MinUIOp::create(b, b.isub(keys, firstKey), b.index(keysOfBlock));
+  Value all;
+  Value any = findKeys(firstKey, count, &all);
+  return b.ifElse(
+      any, state.getTypes(),
+      [&] {
+        Value steps = b.idiv(b.iadd(count, step - 1), step);
+        pack(b.bufferOf(spec.key), b.imul(steps, step));
+        Vectors top = emitScores(steps), correction, safe;
+        for (int64_t v = 0; v < vectors; ++v) {
+          top[v] = b.fmax(state[v], top[v]);
+          // Nothing seen yet: weights of zero, not NaN.
+          Value none = b.fcmp(arith::CmpFPredicate::OEQ, top[v], minusInfinity);
+          safe.push_back(b.select(none, zero, top[v]));
+          correction.push_back(buildExp(b, b.fsub(state[v], safe[v])));
+        }
+        Vectors added = emitWeights(steps, safe);
+        pack(b.bufferOf(spec.value), count);
+        b.ifElse(
+            all, {},
+            [&] {
+              addValues(count, correction, /*masked=*/false);
+              return SmallVector<Value>();
+            },
+            [&] {
+              addValues(count, correction, /*masked=*/true);
+              return SmallVector<Value>();
+            });
+        SmallVector<Value> next(top);
+        for (int64_t v = 0; v < vectors; ++v)
+          next.push_back(b.fma(state[vectors + v], correction[v], added[v]));
+        return next;
+      },
+      [&] { return SmallVector<Value>(state); });
+}
 
-  SmallVector<Value> emitUpdate(Value count, Value blockTop, Value top,
-                                Value total) {
-    Value newTop = b.fmax(top, blockTop);
-    Value correction = buildExp(b, b.fsub(top, newTop));
-    Value wideTop = b.splat(newTop), wideCorrection = b.splat(correction);
-    Value zero = b.constant(b.lanesOf(b.getF32Type()), 0.0);
-    Value added = b.reduceAdd(b.sweep(
-        kKeys, 2, zero,
-        [&](Value at, Value, MutableArrayRef<Value> sum) {
-          Value p = buildExp(b, b.fsub(b.loadLanes(scores, at), wideTop));
-          b.storeLanes(scores, at, p);
-          sum[0] = b.fadd(sum[0], p);
-        },
-        [&](MutableArrayRef<Value> sum, ArrayRef<Value> later) {
-          sum[0] = b.fadd(sum[0], later[0]);
-        })[0]);
-    b.sweep(spec.e, [&](Value at, Value) {
-      b.storeLanes(sums, at, b.fmul(b.loadLanes(sums, at), wideCorrection));
-    });
-    b.loop(b.index(0), count, 1, [&](Value j) {
-      Value row = b.loadScalar(rows, j);
-      // An unseen value may be anything, NaN too.
-      b.ifThen(b.icmp(arith::CmpIPredicate::sge, row, b.i32(0)), [&] {
-        Value weight = b.splat(b.loadScalar(scores, j));
-        Value base = elementsOf(row);
-        b.sweep(spec.e, [&](Value at, Value mask) {
-          Value v = b.loadLanes(b.bufferOf(spec.value), b.iadd(base, at), mask);
-          b.storeLanes(sums, at, b.fma(weight, v, b.loadLanes(sums, at)));
-        });
+/// Positions and rows of a block's keys, -1 for those that do not exist or that
+/// no query can see. True if a query may see one; `all`, if every query sees
+/// every one.
+Value AttentionEmitter::findKeys(Value firstKey, Value count, Value *all) {
+  Value no = b.i32(-1);
+  Value padding = b.imul(b.idiv(b.iadd(count, step - 1), step), step);
+  b.loop(count, padding, 1, [&](Value j) {
+    b.storeScalar(rows, j, no);
+    b.storeScalar(positions, j, no);
+  });
+  Type flag = b.getI1Type();
+  Value no1 = b.constantInt(flag, 0), yes1 = b.constantInt(flag, 1);
+  SmallVector<Value> found = b.loop(
+      b.index(0), count, 1, ValueRange{no1, yes1},
+      [&](Value j, ValueRange carry) {
+        auto [row, position, exists] =
+            spec.keyRowOf(b, sequence, b.iadd(firstKey, j));
+        Value some = b.icmp(arith::CmpIPredicate::sge, position, b.i32(0));
+        if (exists)
+          some = b.both(some, exists);
+        Value every = some;
+        if (spec.causal) {
+          auto notAfter = [&](Value query) {
+            return b.icmp(arith::CmpIPredicate::sle, position, query);
+          };
+          some = b.both(some, notAfter(highest));
+          every = b.both(every, notAfter(lowest));
+        }
+        if (spec.window > 0) {
+          // In 64 bits: positions may be anything.
+          auto isNear = [&](Value query) {
+            Value distance = b.isub(b.toIndex(query), b.toIndex(position));
+            return b.icmp(arith::CmpIPredicate::slt, distance,
+                          b.index(spec.window));
+          };
+          some = b.both(some, isNear(lowest));
+          every = b.both(every, isNear(highest));
+        }
+        for (Value pool : {spec.key, spec.value}) {
+          const Buffer &memory = b.bufferOf(pool);
+          b.prefetch(memory, elementsOf(row),
+                     spec.e * getBlockBytes(memory.element));
+        }
+        b.storeScalar(rows, j, b.select(some, b.toI32(row), no));
+        b.storeScalar(positions, j, b.select(some, position, no));
+        return SmallVector<Value>{
+            arith::OrIOp::create(b, carry[0], some).getResult(),
+            b.both(carry[1], every)};
       });
+  *all = found[1];
+  return found[0];
+}
+
+/// Keys or values of a block, side by side; zeros for those that nobody sees,
+/// which may be anything where they are.
+void AttentionEmitter::pack(const Buffer &from, Value count) {
+  b.loop(b.index(0), count, 1, [&](Value j) {
+    Value row = b.loadScalar(rows, j), to = b.imul(j, spec.e);
+    Value seen = b.icmp(arith::CmpIPredicate::sge, row, b.i32(0));
+    b.ifElse(
+        seen, {},
+        [&] {
+          Value base = elementsOf(b.toIndex(row));
+          b.sweep(spec.e, [&](Value e, Value mask) {
+            b.storeLanes(packed, b.iadd(to, e),
+                         b.loadLanes(from, b.iadd(base, e), mask), mask);
+          });
+          return SmallVector<Value>();
+        },
+        [&] {
+          b.sweep(spec.e, [&](Value e, Value mask) {
+            b.storeLanes(packed, b.iadd(to, e), zero, mask);
+          });
+          return SmallVector<Value>();
+        });
+  });
+}
+
+/// scores[key][query] of the block, -inf where a query does not see a key; the
+/// maxima.
+AttentionEmitter::Vectors AttentionEmitter::emitScores(Value steps) {
+  SmallVector<Value> windowEnd; // positions that a query sees are above it
+  if (spec.window > 0)
+    for (Value position : queryPositions) {
+      // Far below zero is as good as anything.
+      Value low = arith::MaxSIOp::create(b, position, b.splat(b.i32(-1)));
+      int64_t window = std::min<int64_t>(spec.window, INT32_MAX);
+      windowEnd.push_back(b.isub(low, b.splat(b.i32(window))));
+    }
+  return b.loop(
+      b.index(0), steps, 1, SmallVector<Value>(vectors, minusInfinity),
+      [&](Value s, ValueRange carry) {
+        Value firstKey = b.imul(s, step), base = b.imul(firstKey, spec.e);
+        SmallVector<Value> tile =
+            b.staticLoop(spec.e, 1, SmallVector<Value>(step * vectors, zero),
+                         [&](Value e, ValueRange sum) {
+                           SmallVector<Value> next(sum);
+                           Vectors q;
+                           for (int64_t v = 0; v < vectors; ++v)
+                             q.push_back(b.loadLanes(query, at(e, v)));
+                           for (int64_t k = 0; k < step; ++k) {
+                             Value key = b.splat(b.loadScalar(
+                                 packed, b.iadd(b.iadd(base, e), k * spec.e)));
+                             for (int64_t v = 0; v < vectors; ++v)
+                               next[k * vectors + v] =
+                                   b.fma(q[v], key, next[k * vectors + v]);
+                           }
+                           return next;
+                         });
+        SmallVector<Value> top(carry);
+        for (int64_t k = 0; k < step; ++k) {
+          Value key = b.iadd(firstKey, k);
+          Value position = b.splat(b.loadScalar(positions, key));
+          for (int64_t v = 0; v < vectors; ++v) {
+            Value seen =
+                b.icmp(arith::CmpIPredicate::sge, position, b.splat(b.i32(0)));
+            if (spec.causal)
+              seen = b.both(seen, b.icmp(arith::CmpIPredicate::sle, position,
+                                         queryPositions[v]));
+            if (spec.window > 0)
+              seen = b.both(seen, b.icmp(arith::CmpIPredicate::sgt, position,
+                                         windowEnd[v]));
+            Value score = b.select(seen, tile[k * vectors + v], minusInfinity);
+            b.storeLanes(scores, at(key, v), score);
+            top[v] = b.fmax(top[v], score);
+          }
+        }
+        return top;
+      });
+}
+
+/// scores become e^(score - top); their sums.
+AttentionEmitter::Vectors AttentionEmitter::emitWeights(Value steps,
+                                                        ArrayRef<Value> top) {
+  return b.loop(b.index(0), b.imul(steps, step), 1,
+                SmallVector<Value>(vectors, zero),
+                [&](Value key, ValueRange carry) {
+                  SmallVector<Value> sum(carry);
+                  for (int64_t v = 0; v < vectors; ++v) {
+                    Value score = b.loadLanes(scores, at(key, v));
+                    Value weight = buildExp(b, b.fsub(score, top[v]));
+                    b.storeLanes(scores, at(key, v), weight);
+                    sum[v] = b.fadd(sum[v], weight);
+                  }
+                  return sum;
+                });
+}
+
+/// sums = sums * correction + weights * values. `masked` keeps the value of a
+/// key from queries that do not see it: zero times infinity is not zero.
+void AttentionEmitter::addValues(Value count, ArrayRef<Value> correction,
+                                 bool masked) {
+  auto emitColumns = [&](Value first, int64_t columns) {
+    SmallVector<Value> tile;
+    for (int64_t c = 0; c < columns; ++c)
+      for (int64_t v = 0; v < vectors; ++v)
+        tile.push_back(
+            b.fmul(b.loadLanes(sums, at(b.iadd(first, c), v)), correction[v]));
+    tile = b.loop(b.index(0), count, 1, tile, [&](Value key, ValueRange carry) {
+      SmallVector<Value> next(carry);
+      Vectors weight, seen;
+      for (int64_t v = 0; v < vectors; ++v) {
+        weight.push_back(b.loadLanes(scores, at(key, v)));
+        if (masked)
+          seen.push_back(b.fcmp(arith::CmpFPredicate::UNE, weight[v], zero));
+      }
+      Value base = b.iadd(b.imul(key, spec.e), first);
+      for (int64_t c = 0; c < columns; ++c) {
+        Value value = b.splat(b.loadScalar(packed, b.iadd(base, c)));
+        for (int64_t v = 0; v < vectors; ++v) {
+          Value &sum = next[c * vectors + v];
+          Value more = b.fma(weight[v], value, sum);
+          sum = masked ? b.select(seen[v], more, sum) : more;
+        }
+      }
+      return next;
     });
-    return {newTop, b.fma(total, correction, added)};
+    for (int64_t c = 0; c < columns; ++c)
+      for (int64_t v = 0; v < vectors; ++v)
+        b.storeLanes(sums, at(b.iadd(first, c), v), tile[c * vectors + v]);
+  };
+  int64_t whole = spec.e / step;
+  b.staticLoop(whole, 1, ValueRange(), [&](Value i, ValueRange) {
+    emitColumns(b.imul(i, step), step);
+    return SmallVector<Value>();
+  });
+  if (int64_t rest = spec.e % step)
+    emitColumns(b.index(whole * step), rest);
+}
+
+void AttentionEmitter::storeResults(ArrayRef<Value> top,
+                                    ArrayRef<Value> total) {
+  Value one = b.constant(b.lanesOf(b.getF32Type()), 1.0);
+  bool partial = isa<AttentionPartialOp>(spec.op);
+  for (int64_t v = 0; v < vectors; ++v) {
+    // Nothing seen: zeros.
+    Value empty = b.fcmp(arith::CmpFPredicate::OEQ, total[v], zero);
+    Value divisor = b.select(empty, one, total[v]);
+    Value inverse = b.fdiv(one, divisor);
+    if (partial)
+      b.storeLanes(
+          scores, b.index(0),
+          b.select(empty, minusInfinity, b.fadd(top[v], buildLog(b, divisor))));
+    SmallVector<Value> outs, present;
+    for (int64_t i = 0; i < b.lanes(); ++i) {
+      auto [row, head] = queryOf(v * b.lanes() + i);
+      outs.push_back(b.iadd(b.imul(row, spec.h), head));
+      present.push_back(
+          b.icmp(arith::CmpIPredicate::ult, b.index(v * b.lanes() + i), live));
+      if (partial)
+        b.ifThen(present[i], [&] {
+          b.storeScalar(b.resultOf(spec.op->getResult(1)), outs[i],
+                        b.loadScalar(scores, b.index(i)));
+        });
+    }
+    sweepWidth([&](Value e, Value mask) {
+      SmallVector<Value> matrix;
+      int64_t width = mask ? spec.e % b.lanes() : b.lanes();
+      for (int64_t i = 0; i < b.lanes(); ++i)
+        matrix.push_back(
+            i < width ? b.fmul(b.loadLanes(sums, at(b.iadd(e, i), v)), inverse)
+                      : zero);
+      b.transpose(matrix);
+      for (int64_t i = 0; i < b.lanes(); ++i)
+        b.ifThen(present[i], [&] {
+          b.storeLanes(b.resultOf(spec.op->getResult(0)),
+                       b.iadd(b.imul(outs[i], spec.e), e), matrix[i], mask);
+        });
+    });
   }
-};
-
-} // namespace
-
-void cpu::emitQueryAttention(KernelBuilder &b, const AttentionSpec &spec) {
-  QueryEmitter(b, spec).emit();
 }
 
 //===----------------------------------------------------------------------===//
@@ -262,16 +581,10 @@ LogicalResult cpu::checkAttention(const KernelFunction &kernel, Operation *op) {
 }
 
 int64_t cpu::attentionTiles(Operation *op, const TargetRecord &target) {
-  AttentionSpec spec(op);
-  int64_t units = isBlocked(spec, target) ? blockedAttentionUnits(spec, target)
-                                          : spec.b * spec.h * spec.t;
-  return std::min<int64_t>(units, 64);
+  return std::min<int64_t>(AttentionSpec(op).units(target), 64);
 }
 
 void cpu::emitAttention(KernelBuilder &b, Operation *op) {
   AttentionSpec spec(op);
-  if (isBlocked(spec, b.target))
-    emitBlockedAttention(b, spec);
-  else
-    emitQueryAttention(b, spec);
+  AttentionEmitter(b, spec).emit();
 }

@@ -137,6 +137,9 @@ public:
   Value loadLanes(const Buffer &buffer, Value at, Value mask = {});
   void storeLanes(const Buffer &buffer, Value at, Value v, Value mask = {});
   Value loadScalar(const Buffer &buffer, Value at);
+  /// Asks for `bytes` of memory from `distance` bytes behind element `at` on.
+  void prefetch(const Buffer &buffer, Value at, int64_t bytes,
+                int64_t distance = 0);
   void storeScalar(const Buffer &buffer, Value at, Value v);
   /// Elements [column, column + lanes) of a row of a stored matrix, fp32. For
   /// quantised rows `column` is a multiple of the lanes.

@@ -91,6 +91,20 @@ Value KernelBuilder::loadScalar(const Buffer &buffer, Value at) {
                buffer.element);
 }
 
+void KernelBuilder::prefetch(const Buffer &buffer, Value at, int64_t bytes,
+                             int64_t distance) {
+  auto type = cast<MemRefType>(buffer.memref.getType());
+  int64_t last = type.getDimSize(0) - 1;
+  int64_t size = type.getElementTypeBitWidth() / 8;
+  for (int64_t line = 0; line < bytes; line += 64) {
+    Value ahead = arith::MinUIOp::create(
+        *this, iadd(at, (distance + line) / size), index(last));
+    memref::PrefetchOp::create(*this, buffer.memref, ValueRange{ahead},
+                               /*isWrite=*/false, /*localityHint=*/2,
+                               /*isDataCache=*/true);
+  }
+}
+
 void KernelBuilder::storeScalar(const Buffer &buffer, Value at, Value v) {
   memref::StoreOp::create(*this, narrow(v, buffer.element), buffer.memref,
                           ValueRange{at});
@@ -99,10 +113,10 @@ void KernelBuilder::storeScalar(const Buffer &buffer, Value at, Value v) {
 Value KernelBuilder::loadRow(const Buffer &matrix, int64_t columns, Value row,
                              Value column, Value mask) {
   int64_t block = getBlockElements(matrix.element);
+  if (matrix.inPanels)
+    return PanelReader(*this, matrix, columns).row(row, column, mask);
   if (block == 1)
     return loadLanes(matrix, iadd(imul(row, columns), column), mask);
-  if (matrix.inPanels)
-    return PanelReader(*this, matrix, columns).row(row, column);
   int64_t bytes = columns / block * getBlockBytes(matrix.element);
   return decodeBlock(matrix, imul(row, bytes), column);
 }

@@ -49,7 +49,8 @@ public:
         shape(Tile::get(m, integers, b.target)),
         weight(b, b.bufferOf(op.getWeight()), k),
         panels(llvm::divideCeil(n, PanelFormat::kRows)),
-        blocks(k / PanelFormat::kColumns) {}
+        blocks(k / PanelFormat::kColumns),
+        stepColumns(weight.format.plain ? 8 : PanelFormat::kColumns) {}
 
   void emit();
 
@@ -61,17 +62,36 @@ private:
   Tile shape;
   PanelReader weight;
   int64_t panels, blocks;
+  /// Columns of a step of a tile's loop.
+  int64_t stepColumns;
   /// Sums of each block of the one row, where minima need them.
   Buffer blockSums;
 
   using Sums = SmallVector<Value>;
   void sumBlocks();
   void emitTile(Value firstRow, int64_t rows, ArrayRef<Value> panel);
-  /// Adds one block of a vector of weight rows to `rows` sums.
-  void addFloats(Value at, int64_t sub, Value block, ArrayRef<Value> row,
+  /// Adds `columns` columns from column stepColumns * step on to a tile's sums.
+  void addStep(Value step, int64_t columns, ArrayRef<Value> panel,
+               ArrayRef<Value> row, MutableArrayRef<Value> sums);
+  void addPlain(ArrayRef<Value> at, Value first, int64_t columns,
+                ArrayRef<Value> row, MutableArrayRef<Value> sums);
+  /// One block of a vector of weight rows.
+  struct WeightBlock {
+    SmallVector<Value> words;
+    Value scale, minimum;
+  };
+  void addFloatsOfOneRow(ArrayRef<WeightBlock> weights, Value block, Value row,
+                         MutableArrayRef<Value> sums);
+  void addFloats(ArrayRef<WeightBlock> weights, Value block,
+                 ArrayRef<Value> row, MutableArrayRef<Value> sums);
+  void addIntegers(ArrayRef<WeightBlock> weights, Value block,
+                   ArrayRef<Value> row, MutableArrayRef<Value> sums);
+  /// Adds one column of vectors of weight rows. Row by row: a broadcast is dead
+  /// after its use, for no register is left to keep it in.
+  void addColumn(ArrayRef<Value> w, Value column, ArrayRef<Value> row,
                  MutableArrayRef<Value> sums);
-  void addIntegers(Value at, int64_t sub, Value block, ArrayRef<Value> row,
-                   MutableArrayRef<Value> sums);
+  /// One element of the input, on all lanes.
+  Value input(Value row, Value column);
   void store(Value row, Value panel, int64_t sub, Value sum);
 };
 
@@ -122,96 +142,161 @@ void PanelLinear::emitTile(Value firstRow, int64_t rows,
     row.push_back(b.iadd(firstRow, i));
   Value zero = b.constant(b.lanesOf(b.getF32Type()), 0.0);
   Sums sums(panel.size() * subs * rows, zero);
-  sums = b.staticLoop(blocks, 1, sums, [&](Value block, ValueRange carry) {
+  int64_t steps = k / stepColumns;
+  sums = b.staticLoop(steps, 1, sums, [&](Value step, ValueRange carry) {
     Sums next(carry);
-    for (auto [p, at] : llvm::enumerate(panel)) {
-      Value bytes = weight.blockAt(at, block);
-      weight.prefetch(bytes, b.target.prefetchBytes);
-      for (int64_t sub = 0; sub < subs; ++sub) {
-        auto part =
-            MutableArrayRef<Value>(next).slice((p * subs + sub) * rows, rows);
-        if (integers)
-          addIntegers(bytes, sub, block, row, part);
-        else
-          addFloats(bytes, sub, block, row, part);
-      }
-    }
+    addStep(step, stepColumns, panel, row, next);
     return next;
   });
+  if (int64_t tail = k % stepColumns)
+    addStep(b.index(steps), tail, panel, row, sums);
   for (auto [p, at] : llvm::enumerate(panel))
     for (int64_t sub = 0; sub < subs; ++sub)
       for (int64_t i = 0; i < rows; ++i)
         store(row[i], at, sub, sums[(p * subs + sub) * rows + i]);
 }
 
-void PanelLinear::addFloats(Value at, int64_t sub, Value block,
-                            ArrayRef<Value> row, MutableArrayRef<Value> sums) {
-  const Buffer &input = b.bufferOf(op.getInput());
-  SmallVector<Value> words = weight.load(at, sub);
-  Value scale = weight.scales(at, sub);
-  Value minimum = weight.format.hasMinima ? weight.minima(at, sub) : Value();
+void PanelLinear::addStep(Value step, int64_t columns, ArrayRef<Value> panel,
+                          ArrayRef<Value> row, MutableArrayRef<Value> sums) {
+  bool plain = weight.format.plain;
+  Value first = b.imul(step, stepColumns);
+  SmallVector<Value> at;
+  for (Value p : panel)
+    at.push_back(plain ? weight.columnAt(p, first) : weight.blockAt(p, step));
+  // More tiles of rows find the panel in a cache.
+  if (static_cast<int64_t>(row.size()) == m)
+    for (Value p : at)
+      b.prefetch(b.bufferOf(op.getWeight()), p,
+                 plain ? 2 * PanelFormat::kRows * columns
+                       : weight.format.bytes(),
+                 b.target.prefetchBytes);
+  if (plain)
+    return addPlain(at, first, columns, row, sums);
+  SmallVector<WeightBlock> blocks;
+  for (Value p : at)
+    for (int64_t sub = 0; sub < weight.subs(); ++sub)
+      blocks.push_back(
+          {weight.load(p, sub), weight.scales(p, sub),
+           weight.format.hasMinima ? weight.minima(p, sub) : Value()});
+  if (integers)
+    addIntegers(blocks, step, row, sums);
+  else if (m == 1)
+    addFloatsOfOneRow(blocks, step, row[0], sums);
+  else
+    addFloats(blocks, step, row, sums);
+}
+
+Value PanelLinear::input(Value row, Value column) {
+  return b.splat(
+      b.loadScalar(b.bufferOf(op.getInput()), b.iadd(b.imul(row, k), column)));
+}
+
+void PanelLinear::addPlain(ArrayRef<Value> at, Value first, int64_t columns,
+                           ArrayRef<Value> row, MutableArrayRef<Value> sums) {
+  // One row: two sums for each vector hide the latency.
+  Value zero = b.constant(b.lanesOf(b.getF32Type()), 0.0);
+  Sums odd(m == 1 ? sums.size() : 0, zero);
+  for (int64_t c = 0; c < columns; ++c) {
+    SmallVector<Value> w;
+    for (Value panel : at)
+      for (int64_t sub = 0; sub < weight.subs(); ++sub)
+        w.push_back(
+            weight.elements(b.iadd(panel, c * PanelFormat::kRows), sub));
+    MutableArrayRef<Value> into = c % 2 && m == 1 ? odd : sums;
+    addColumn(w, b.iadd(first, c), row, into);
+  }
+  for (auto [sum, more] : llvm::zip(sums, odd))
+    sum = b.fadd(sum, more);
+}
+
+void PanelLinear::addFloatsOfOneRow(ArrayRef<WeightBlock> weights, Value block,
+                                    Value row, MutableArrayRef<Value> sums) {
   Value first = b.imul(block, PanelFormat::kColumns);
-  auto x = [&](size_t i, int64_t column) {
-    return b.splat(
-        b.loadScalar(input, b.iadd(b.iadd(b.imul(row[i], k), first), column)));
-  };
-  if (m == 1) {
-    // Scales apply to the sum of a block; two sums hide the latency.
-    Value zero = b.constant(b.lanesOf(b.getF32Type()), 0.0);
+  // Scales apply to the sum of a block; two sums hide the latency.
+  Value zero = b.constant(b.lanesOf(b.getF32Type()), 0.0);
+  for (auto [w, total] : llvm::zip(weights, sums)) {
     Value even = zero, odd = zero;
     for (int64_t c = 0; c < PanelFormat::kColumns; ++c) {
       Value &sum = c % 2 ? odd : even;
-      sum = b.fma(weight.column(words, c), x(0, c), sum);
+      sum = b.fma(weight.column(w.words, c), input(row, b.iadd(first, c)), sum);
     }
-    sums[0] = b.fma(b.fadd(even, odd), scale, sums[0]);
-    if (minimum)
-      sums[0] =
-          b.fma(minimum, b.splat(b.loadScalar(blockSums, block)), sums[0]);
-    return;
-  }
-  for (int64_t c = 0; c < PanelFormat::kColumns; ++c) {
-    Value w = weight.column(words, c);
-    w = minimum ? b.fma(w, scale, minimum) : b.fmul(w, scale);
-    for (size_t i = 0; i < row.size(); ++i)
-      sums[i] = b.fma(w, x(i, c), sums[i]);
+    total = b.fma(b.fadd(even, odd), w.scale, total);
+    if (w.minimum)
+      total = b.fma(w.minimum, b.splat(b.loadScalar(blockSums, block)), total);
   }
 }
 
-void PanelLinear::addIntegers(Value at, int64_t sub, Value block,
+void PanelLinear::addFloats(ArrayRef<WeightBlock> weights, Value block,
+                            ArrayRef<Value> row, MutableArrayRef<Value> sums) {
+  Value first = b.imul(block, PanelFormat::kColumns);
+  for (int64_t c = 0; c < PanelFormat::kColumns; ++c) {
+    SmallVector<Value> decoded;
+    for (const WeightBlock &w : weights) {
+      Value column = weight.column(w.words, c);
+      decoded.push_back(w.minimum ? b.fma(column, w.scale, w.minimum)
+                                  : b.fmul(column, w.scale));
+    }
+    addColumn(decoded, b.iadd(first, c), row, sums);
+  }
+}
+
+void PanelLinear::addColumn(ArrayRef<Value> w, Value column,
+                            ArrayRef<Value> row, MutableArrayRef<Value> sums) {
+  for (size_t i = 0; i < row.size(); ++i) {
+    Value x = input(row[i], column);
+    for (size_t v = 0; v < w.size(); ++v) {
+      Value &sum = sums[v * row.size() + i];
+      sum = b.fma(w[v], x, sum);
+    }
+  }
+}
+
+void PanelLinear::addIntegers(ArrayRef<WeightBlock> weights, Value block,
                               ArrayRef<Value> row,
                               MutableArrayRef<Value> sums) {
   const Buffer &input = b.bufferOf(op.getInput());
-  SmallVector<Value> words = weight.load(at, sub);
-  Value scale = weight.scales(at, sub);
   VectorType lanes = b.lanesOf(b.getI32Type());
-  SmallVector<Value> base, integer, dot;
-  for (size_t i = 0; i < row.size(); ++i) {
+  size_t rows = row.size();
+  SmallVector<Value> base, integer, dot(sums.size());
+  for (size_t i = 0; i < rows; ++i) {
     base.push_back(
         b.imul(b.iadd(b.imul(row[i], blocks), block), QuantizedBlock::kWords));
     integer.push_back(
         b.loadScalar(input, b.iadd(base[i], QuantizedBlock::kSum)));
     // sum (q - zero) x = sum q x - zero sum x
-    dot.push_back(b.splat(b.imul(integer[i], -weight.format.zero)));
+    Value start = b.splat(b.imul(integer[i], -weight.format.zero));
+    for (size_t v = 0; v < weights.size(); ++v)
+      dot[v * rows + i] = start;
   }
   for (int64_t g = 0; g < PanelFormat::kColumns / 4; ++g) {
-    Value quad = weight.quad(words, g);
-    for (size_t i = 0; i < row.size(); ++i) {
-      Value x =
-          b.loadScalar(input, b.iadd(base[i], QuantizedBlock::kIntegers + g));
-      dot[i] = b.dot4(dot[i], quad, b.splat(x, lanes),
-                      weight.format.nibbles ? 15 : 255);
+    SmallVector<Value> quads;
+    for (const WeightBlock &w : weights)
+      quads.push_back(weight.quad(w.words, g));
+    for (size_t i = 0; i < rows; ++i) {
+      Value x = b.splat(
+          b.loadScalar(input, b.iadd(base[i], QuantizedBlock::kIntegers + g)),
+          lanes);
+      for (size_t v = 0; v < weights.size(); ++v) {
+        Value &sum = dot[v * rows + i];
+        sum = b.dot4(sum, quads[v], x, weight.format.nibbles ? 15 : 255);
+      }
     }
   }
-  for (size_t i = 0; i < row.size(); ++i) {
+  for (size_t i = 0; i < rows; ++i) {
     Value d =
         b.bitcast(b.loadScalar(input, b.iadd(base[i], QuantizedBlock::kScale)),
                   b.getF32Type());
-    Value product =
-        arith::SIToFPOp::create(b, b.lanesOf(b.getF32Type()), dot[i]);
-    sums[i] = b.fma(b.fmul(product, b.splat(d)), scale, sums[i]);
-    if (weight.format.hasMinima) {
-      Value sum = arith::SIToFPOp::create(b, b.getF32Type(), integer[i]);
-      sums[i] = b.fma(weight.minima(at, sub), b.splat(b.fmul(sum, d)), sums[i]);
+    Value wideD = b.splat(d), offset;
+    if (weight.format.hasMinima)
+      offset = b.splat(
+          b.fmul(arith::SIToFPOp::create(b, b.getF32Type(), integer[i]), d));
+    for (size_t v = 0; v < weights.size(); ++v) {
+      Value &sum = sums[v * rows + i];
+      Value product = arith::SIToFPOp::create(b, b.lanesOf(b.getF32Type()),
+                                              dot[v * rows + i]);
+      sum = b.fma(b.fmul(product, wideD), weights[v].scale, sum);
+      if (offset)
+        sum = b.fma(weights[v].minimum, offset, sum);
     }
   }
 }

@@ -13,12 +13,22 @@ using namespace mlir::heddle;
 using namespace mlir::heddle::cpu;
 
 PanelFormat PanelFormat::get(Type element) {
+  if (isa<FloatType>(element))
+    return {/*plain=*/true, /*nibbles=*/false, /*hasMinima=*/false, /*zero=*/0};
   if (isa<Q8_0Type>(element))
-    return {/*nibbles=*/false, /*hasMinima=*/false, /*zero=*/128};
+    return {false, /*nibbles=*/false, /*hasMinima=*/false, /*zero=*/128};
   if (isa<Q4_0Type>(element))
-    return {/*nibbles=*/true, /*hasMinima=*/false, /*zero=*/8};
+    return {false, /*nibbles=*/true, /*hasMinima=*/false, /*zero=*/8};
   assert(isa<Q4_1Type>(element) && "PackingAttr::canHold");
-  return {/*nibbles=*/true, /*hasMinima=*/true, /*zero=*/0};
+  return {false, /*nibbles=*/true, /*hasMinima=*/true, /*zero=*/0};
+}
+
+Value PanelReader::columnAt(Value panel, Value column) {
+  return b.imul(b.iadd(b.imul(panel, columns), column), PanelFormat::kRows);
+}
+
+Value PanelReader::elements(Value at, int64_t sub) {
+  return b.loadLanes(matrix, b.iadd(at, sub * b.lanes()));
 }
 
 Value PanelReader::blockAt(Value panel, Value block) {
@@ -84,17 +94,6 @@ Value PanelReader::column(ArrayRef<Value> words, int64_t column) {
   return arith::SIToFPOp::create(b, b.lanesOf(b.getF32Type()), integer);
 }
 
-void PanelReader::prefetch(Value at, int64_t distance) {
-  int64_t last = cast<MemRefType>(matrix.memref.getType()).getDimSize(0) - 1;
-  for (int64_t line = 0; line < format.bytes(); line += 64) {
-    Value ahead =
-        arith::MinUIOp::create(b, b.iadd(at, distance + line), b.index(last));
-    memref::PrefetchOp::create(b, matrix.memref, ValueRange{ahead},
-                               /*isWrite=*/false, /*localityHint=*/2,
-                               /*isDataCache=*/true);
-  }
-}
-
 //===----------------------------------------------------------------------===//
 // One row
 //===----------------------------------------------------------------------===//
@@ -107,8 +106,22 @@ Value PanelReader::word(Value at) {
       ArrayRef<int64_t>{0});
 }
 
-Value PanelReader::row(Value row, Value column) {
+Value PanelReader::row(Value row, Value column, Value mask) {
   Value inPanel = b.irem(row, PanelFormat::kRows);
+  if (format.plain) {
+    // A column is far from the next: one load each. Past the last column, the
+    // last one.
+    Value panel = b.idiv(row, PanelFormat::kRows);
+    SmallVector<Value> lanes;
+    for (int64_t lane = 0; lane < b.lanes(); ++lane) {
+      Value at = b.iadd(column, lane);
+      if (mask)
+        at = arith::MinUIOp::create(b, at, b.index(columns - 1));
+      lanes.push_back(
+          b.loadScalar(matrix, b.iadd(columnAt(panel, at), inPanel)));
+    }
+    return vector::FromElementsOp::create(b, b.lanesOf(b.getF32Type()), lanes);
+  }
   Value at = blockAt(b.idiv(row, PanelFormat::kRows),
                      b.idiv(column, PanelFormat::kColumns));
   Value inBlock = b.irem(column, PanelFormat::kColumns);

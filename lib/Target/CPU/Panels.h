@@ -17,10 +17,12 @@
 
 namespace mlir::heddle::cpu {
 
-/// Where the parts of one block of a panel lie, in bytes.
+/// Where the parts of a panel lie. Plain ones (16-bit floats) are columns of 16
+/// elements; others are blocks of kColumns columns, in bytes.
 struct PanelFormat {
   static constexpr int64_t kRows = PackingAttr::kPanelRows;
   static constexpr int64_t kColumns = 32;
+  bool plain;
   bool nibbles;
   /// Values are scale * integer + minimum; else scale * (integer - zero).
   bool hasMinima;
@@ -39,11 +41,14 @@ class PanelReader {
 public:
   PanelReader(KernelBuilder &b, const Buffer &matrix, int64_t columns)
       : format(PanelFormat::get(matrix.element)), b(b), matrix(matrix),
-        blocks(columns / PanelFormat::kColumns) {}
+        columns(columns), blocks(columns / PanelFormat::kColumns) {}
 
   const PanelFormat format;
   int64_t subs() const { return PanelFormat::kRows / b.lanes(); }
 
+  /// First element of a column of a plain panel; its elements, fp32.
+  Value columnAt(Value panel, Value column);
+  Value elements(Value at, int64_t sub);
   /// First byte of a block.
   Value blockAt(Value panel, Value block);
   /// Scales, minima of the rows, fp32.
@@ -55,17 +60,15 @@ public:
   Value quad(ArrayRef<Value> words, int64_t group);
   /// A column's integers less `zero`, as fp32.
   Value column(ArrayRef<Value> words, int64_t column);
-  /// Asks for the lines of a block that is read later.
-  void prefetch(Value at, int64_t distance);
 
   /// As many consecutive elements of one row as there are lanes, from a column
-  /// that is a multiple of the lanes.
-  Value row(Value row, Value column);
+  /// that is a multiple of the lanes. `mask`: those that exist; null: all.
+  Value row(Value row, Value column, Value mask);
 
 private:
   KernelBuilder &b;
   const Buffer &matrix;
-  int64_t blocks;
+  int64_t columns, blocks;
 
   Value halves(Value at, int64_t offset, int64_t sub);
   Value word(Value at);

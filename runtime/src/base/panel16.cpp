@@ -1,4 +1,4 @@
-//===- panel16.cpp - Quantised weights in panels of 16 rows ---------------===//
+//===- panel16.cpp - Weights in panels of 16 rows -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,13 +16,18 @@ namespace heddle::rt {
 
 static constexpr int64_t kRows = 16, kColumns = 32;
 
+static bool isPlain(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
 int64_t panel16Bytes(int64_t rows, int64_t cols, DType dtype) {
-  if (dtype != DType::q4_0 && dtype != DType::q4_1 && dtype != DType::q8_0)
+  if (!isPlain(dtype) && dtype != DType::q4_0 && dtype != DType::q4_1 &&
+      dtype != DType::q8_0)
     return -1;
+  int64_t block = isPlain(dtype) ? 1 : kColumns;
   int64_t bytes = 0;
-  if (rows < 0 || cols < 0 || cols % kColumns != 0 ||
-      rows > INT64_MAX - kRows ||
-      !checkedMul(cols / kColumns, blockBytes(dtype), bytes) ||
+  if (rows < 0 || cols < 0 || cols % block != 0 || rows > INT64_MAX - kRows ||
+      !checkedMul(cols / block, blockBytes(dtype), bytes) ||
       !checkedMul((rows + kRows - 1) / kRows * kRows, bytes, bytes))
     return -1;
   return bytes;
@@ -55,8 +60,23 @@ static void spread(const uint8_t *block, DType dtype, int64_t lane,
           nibble(data, c + j) | nibble(data, c + 4 + j) << 4);
 }
 
+/// Columns of 16 elements of two bytes.
+static void packPlain(const uint8_t *rowMajor, int64_t rows, int64_t cols,
+                      uint8_t *out) {
+  for (int64_t first = 0; first < rows; first += kRows)
+    for (int64_t c = 0; c < cols; ++c)
+      for (int64_t row = first; row < first + kRows; ++row, out += 2) {
+        if (row < rows)
+          std::memcpy(out, rowMajor + 2 * (row * cols + c), 2);
+        else
+          std::memset(out, 0, 2);
+      }
+}
+
 void packPanel16(const uint8_t *rowMajor, int64_t rows, int64_t cols,
                  DType dtype, uint8_t *out) {
+  if (isPlain(dtype))
+    return packPlain(rowMajor, rows, cols, out);
   int64_t blocks = cols / kColumns, size = blockBytes(dtype);
   int64_t padded = (rows + kRows - 1) / kRows * kRows;
   for (int64_t row = 0; row < padded; ++row) {

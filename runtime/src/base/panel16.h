@@ -1,4 +1,4 @@
-//===- panel16.h - Quantised weights in panels of 16 rows -------*- C++ -*-===//
+//===- panel16.h - Weights in panels of 16 rows -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The packing `panel16@1`, for q8_0, q4_0 and q4_1: rows in panels of 16, the
-// last one padded with zero blocks. A panel is its blocks of 32 columns in
-// order; a block of 16 rows is
+// The packing `panel16@1`, for f16, bf16, q8_0, q4_0 and q4_1: rows in panels
+// of 16, the last one padded with zeros. A panel of 16-bit floats is its
+// columns in order, 16 elements each. A quantised one is its blocks of 32
+// columns in order; a block of 16 rows is
 //
 //   16 x f16   scales
 //   16 x f16   minima (q4_1 only)

@@ -118,7 +118,7 @@ func.func private @packing_c1(tensor<32x32x!heddle.q8_0, #heddle.packing<"panel8
 
 // -----
 
-// expected-error @below {{expected elements that 'panel16@1' can hold (q4_0, q4_1, q8_0), got 'f32'}}
+// expected-error @below {{expected elements that 'panel16@1' can hold (f16, bf16, q4_0, q4_1, q8_0), got 'f32'}}
 func.func private @packing_c2(tensor<32x32xf32, #heddle.packing<"panel16@1">>)
 
 // -----

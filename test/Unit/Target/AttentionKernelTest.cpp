@@ -229,12 +229,14 @@ Case make(int64_t b, int64_t t, int64_t h, int64_t g, int64_t e, int64_t s) {
 TEST(AttentionKernel, Shapes) {
   for (const std::string &target : runnableTargets())
     for (int64_t t : {1, 3, 17, 70})
-      for (int64_t e : {7, 16, 64})
-        for (int64_t s : {1, 20, 150}) {
-          check(target, make(1, t, 4, 2, e, s));
-          if (t != 70)
-            check(target, make(2, t, 3, 1, e, s));
-        }
+      for (auto [e, s] : {std::pair<int64_t, int64_t>{7, 150},
+                          {20, 1},
+                          {20, 20},
+                          {64, 150}}) {
+        check(target, make(1, t, 4, 2, e, s));
+        if (t == 3)
+          check(target, make(2, t, 3, 1, e, s));
+      }
 }
 
 TEST(AttentionKernel, ManyGroupings) {

@@ -167,6 +167,28 @@ static float halfAt(const uint8_t *p) {
   return halfToFloat(static_cast<uint16_t>(p[0] | p[1] << 8));
 }
 
+std::vector<uint8_t> encodeHalves(const std::string &format,
+                                  const Numbers &values) {
+  std::vector<uint8_t> bytes;
+  for (double v : values) {
+    float single = static_cast<float>(v);
+    uint16_t bits = format == "f16" ? floatToHalf(single) : floatToBf16(single);
+    bytes.push_back(static_cast<uint8_t>(bits & 255));
+    bytes.push_back(static_cast<uint8_t>(bits >> 8));
+  }
+  return bytes;
+}
+
+Numbers decodeHalves(const std::string &format,
+                     const std::vector<uint8_t> &bytes) {
+  Numbers values;
+  for (size_t i = 0; i < bytes.size(); i += 2) {
+    auto bits = static_cast<uint16_t>(bytes[i] | bytes[i + 1] << 8);
+    values.push_back(format == "f16" ? halfToFloat(bits) : bf16ToFloat(bits));
+  }
+  return values;
+}
+
 namespace {
 struct Format {
   int64_t elements, bytes;

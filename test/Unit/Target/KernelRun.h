@@ -100,6 +100,12 @@ private:
 void expectNear(const Numbers &got, const Numbers &want, double absolute,
                 double relative, const std::string &what);
 
+/// Numbers in f16 or bf16, and what was stored.
+std::vector<uint8_t> encodeHalves(const std::string &format,
+                                  const Numbers &values);
+Numbers decodeHalves(const std::string &format,
+                     const std::vector<uint8_t> &bytes);
+
 /// The value of element `i` of a row of blocks, straight from the format's
 /// definition.
 double decodeBlockElement(const std::string &format, const uint8_t *row,

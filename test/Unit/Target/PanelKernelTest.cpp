@@ -25,13 +25,24 @@ struct Panels {
   Numbers values;
 
   Panels(const std::string &format, int64_t n, int64_t k, uint64_t seed) {
-    type = "tensor<" + std::to_string(n) + "x" + std::to_string(k) +
-           "x!heddle." + format + ", #heddle.packing<\"panel16@1\">>";
-    std::vector<uint8_t> blocks = randomBlocks(format, n, k, seed);
-    values = decodeBlocks(format, blocks, n, k);
+    bool plain = format == "f16" || format == "bf16";
+    type = "tensor<" + std::to_string(n) + "x" + std::to_string(k) + "x" +
+           (plain ? "" : "!heddle.") + format +
+           ", #heddle.packing<\"panel16@1\">>";
+    std::vector<uint8_t> blocks;
+    if (plain) {
+      Numbers drawn = randomNumbers(static_cast<size_t>(n * k), seed);
+      blocks = encodeHalves(format, drawn);
+      values = decodeHalves(format, blocks);
+    } else {
+      blocks = randomBlocks(format, n, k, seed);
+      values = decodeBlocks(format, blocks, n, k);
+    }
     rt::DType dtype = format == "q8_0"   ? rt::DType::q8_0
                       : format == "q4_0" ? rt::DType::q4_0
-                                         : rt::DType::q4_1;
+                      : format == "q4_1" ? rt::DType::q4_1
+                      : format == "f16"  ? rt::DType::f16
+                                         : rt::DType::bf16;
     const rt::Packing &packing = *rt::findPacking("panel16@1");
     bytes.resize(static_cast<size_t>(packing.bytes(n, k, dtype)));
     packing.pack(blocks.data(), n, k, dtype, bytes.data());
@@ -128,12 +139,27 @@ TEST(PanelKernel, Products) {
           checkPanels(target, t, n, 32 * (n % 5 + 1), format, integers, t == 5);
 }
 
+// … of 16-bit floats, with any number of columns.
+TEST(PanelKernel, PlainProducts) {
+  for (const std::string &target : runnableTargets())
+    for (std::string format : {"f16", "bf16"})
+      for (auto [t, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 48, 96},
+                             {1, 21, 7},
+                             {5, 1, 13},
+                             {29, 35, 40},
+                             {3, 33, 1}})
+        checkPanels(target, t, n, k, format, /*integers=*/false, t == 5);
+}
+
 // A table that products read in panels gives rows to embeddings.
 TEST(PanelKernel, EmbeddingOfPackedTables) {
   for (const std::string &target : runnableTargets())
-    for (std::string format : {"q8_0", "q4_0", "q4_1"}) {
-      Panels w(format, 37, 96, 7);
-      std::string ids = tensor({1, 5}, "i32"), out = tensor({1, 5, 96}, "f32");
+    for (std::string format : {"q8_0", "q4_0", "q4_1", "f16", "bf16"}) {
+      bool plain = format == "f16" || format == "bf16";
+      int64_t width = plain ? 93 : 96; // blocks are whole
+      Panels w(format, 37, width, 7);
+      std::string ids = tensor({1, 5}, "i32"),
+                  out = tensor({1, 5, width}, "f32");
       KernelRun run(kernel({ids, w.type},
                            "%r = heddle.embedding %0, %1 : (" + ids + ", " +
                                w.type + ") -> " + out + "\n return %r : " + out,
@@ -143,9 +169,9 @@ TEST(PanelKernel, EmbeddingOfPackedTables) {
       run.setBytes(1, w.bytes);
       run.run();
       for (double id : chosen)
-        for (int64_t i = 0; i < 96; ++i)
-          want.push_back(id < 0 ? 0
-                                : w.values[static_cast<size_t>(id) * 96 + i]);
+        for (int64_t i = 0; i < width; ++i)
+          want.push_back(
+              id < 0 ? 0 : w.values[static_cast<size_t>(id * width + i)]);
       expectNear(run.get(2), want, 1e-7, 1e-6, target + " " + format);
     }
 }

@@ -315,12 +315,13 @@ PackingAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
                   << shape.size();
   if (!canHold(elementType))
     return emit() << "expected elements that '" << getFormat()
-                  << "' can hold (q4_0, q4_1, q8_0), got " << elementType;
+                  << "' can hold (f16, bf16, q4_0, q4_1, q8_0), got " << elementType;
   return success();
 }
 
 bool PackingAttr::canHold(Type elementType) {
-  return isa<Q4_0Type, Q4_1Type, Q8_0Type>(elementType);
+  return isa<Float16Type, BFloat16Type, Q4_0Type, Q4_1Type, Q8_0Type>(
+      elementType);
 }
 
 LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emit,

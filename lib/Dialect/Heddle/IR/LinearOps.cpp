@@ -35,7 +35,7 @@ LogicalResult LinearOp::verify() {
     return failure();
   // linear_c4
   if (isa<Q8Type>(typeOf(getInput()).getElementType()) &&
-      !PackingAttr::canHold(typeOf(getWeight()).getElementType()))
+      !takesQ8(typeOf(getWeight()).getElementType()))
     return emitOpError("expected a weight in q4_0, q4_1 or q8_0 for quantised "
                        "input, got ")
            << getWeight().getType();

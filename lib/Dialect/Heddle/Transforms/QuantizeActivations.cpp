@@ -32,7 +32,7 @@ struct QuantizeActivations
       auto type = cast<RankedTensorType>(linear.getInput().getType());
       auto weight = cast<RankedTensorType>(linear.getWeight().getType());
       if (!isa<FloatType>(type.getElementType()) ||
-          !PackingAttr::canHold(weight.getElementType()))
+          !LinearOp::takesQ8(weight.getElementType()))
         continue;
       Value &copy = quantised[linear.getInput()];
       if (!copy) {

@@ -154,15 +154,16 @@ def Heddle_Packing : Heddle_Attr<"Packing", "packing", [
     dimensions lie in memory, by the name of the runtime's format
     (heddle_rt/packing.h). A tensor without encoding is row major.
 
-    - `panel16@1`: panels of 16 rows (the last one padded with zeros); a panel
-      holds the blocks of 32 columns in order, a block the scales of its 16 rows
-      as f16, for q4_1 their minima as f16, then words of four consecutive
-      columns of each row: q8_0 one byte an element, plus 128; q4_0 and q4_1 a
-      nibble an element, low nibbles columns 8g to 8g + 3, high nibbles 8g + 4
-      to 8g + 7 of word group g. As many bytes as the blocks of 16 rows.
+    - `panel16@1`: panels of 16 rows (the last one padded with zeros). Of
+      16-bit floats a panel holds the columns in order, 16 elements each. Of
+      quantised elements it holds the blocks of 32 columns in order, a block the
+      scales of its 16 rows as f16, for q4_1 their minima as f16, then words of
+      four consecutive columns of each row: q8_0 one byte an element, plus 128;
+      q4_0 and q4_1 a nibble an element, low nibbles columns 8g to 8g + 3, high
+      nibbles 8g + 4 to 8g + 7 of word group g. As many bytes as 16 rows have.
 
     **Constraints:** (C1) the format is known; (C2) the tensor has rank 2 or
-    more and elements that the format can hold (q4_0, q4_1, q8_0).
+    more and elements that the format can hold (f16, bf16, q4_0, q4_1, q8_0).
   }];
   let parameters = (ins StringRefParameter<"format name">:$format);
   let assemblyFormat = "`<` $format `>`";

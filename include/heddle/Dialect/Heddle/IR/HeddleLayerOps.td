@@ -52,6 +52,12 @@ def Heddle_LinearOp : Heddle_LayerOp<"linear", [Heddle_LinearRule]> {
   let assemblyFormat = [{
     $input `,` $weight (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
   }];
+  let extraClassDeclaration = [{
+    /// True for weight elements whose products take quantised input.
+    static bool takesQ8(::mlir::Type weight) {
+      return ::mlir::isa<Q4_0Type, Q4_1Type, Q8_0Type>(weight);
+    }
+  }];
 }
 
 def Heddle_QuantizeOp : Heddle_LayerOp<"quantize", [Heddle_ZeroRule]> {
