@@ -532,7 +532,8 @@ OwningOpRef<ModuleOp> ModelBuilder::build() {
   if (options.program == "forward") {
     add("forward", options.sequence, /*cached=*/false);
   } else {
-    add("prefill", options.chunk, /*cached=*/true);
+    for (const PrefillProgram &program : prefillPrograms(options.chunk))
+      add(program.name, program.rows, /*cached=*/true);
     add("decode", 1, /*cached=*/true);
   }
   if (!notes.empty())
@@ -540,6 +541,14 @@ OwningOpRef<ModuleOp> ModelBuilder::build() {
         kNotesAttr, builder.getStrArrayAttr(
                         SmallVector<StringRef>(notes.begin(), notes.end())));
   return module;
+}
+
+std::vector<PrefillProgram> heddle::prefillPrograms(int64_t chunk) {
+  constexpr int64_t kFewest = 8, kFactor = 4;
+  std::vector<PrefillProgram> programs = {{"prefill", chunk}};
+  for (int64_t rows = chunk / kFactor; rows >= kFewest; rows /= kFactor)
+    programs.push_back({"prefill_" + std::to_string(rows), rows});
+  return programs;
 }
 
 //===----------------------------------------------------------------------===//

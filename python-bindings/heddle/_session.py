@@ -252,31 +252,38 @@ class Session:
         sample is given once for all sequences, or for each of them; sequences
         with the same seed draw differently all the same.
         """
-        batch, chunk = self._fact("batch"), self._fact("chunk")
+        batch, prefills = self._fact("batch"), self._prefills()
         sizes = self._check_prompts(prompts, self._fact("sequence"),
                                     max_new_tokens)
         sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p,
                     "min_p": min_p, "seed": seed}
         for name, value in sampling.items():
             array = sampling_input(name, value, batch)
-            for program in ("prefill", "decode"):
+            for program in ("decode", *prefills):
                 self.set_input(program, name, array)
         self.reset_states()
         newest = np.zeros(batch, np.int32)
         # Chunks of the prompts; a sequence that has ended sends invalid rows,
         # and its next token is the one of the chunk that held its end.
-        for begin in range(0, int(sizes.max()), chunk):
+        begin, longest = 0, int(sizes.max())
+        while begin < longest:
+            # The smallest program that holds what is left, or the largest.
+            program, chunk = min(
+                prefills.items(),
+                key=lambda item: (item[1] < longest - begin,
+                                  abs(item[1] - (longest - begin))))
             tokens = np.zeros((batch, chunk), np.int32)
             positions = np.full((batch, chunk), -1, np.int32)
             rows = np.clip(sizes - begin, 0, chunk)
             for b, count in enumerate(rows):
                 tokens[b, :count] = prompts[b][begin:begin + count]
                 positions[b, :count] = np.arange(begin, begin + count)
-            ids = self._step("prefill", tokens, positions,
+            ids = self._step(program, tokens, positions,
                              np.minimum(sizes, begin + chunk),
                              np.maximum(rows - 1, 0))
             ends = (rows > 0) & (begin + rows == sizes)
             newest = np.where(ends, ids, newest).astype(np.int32)
+            begin += chunk
         result: list[list[int]] = [[] for _ in range(batch)]
         for i in range(max_new_tokens):
             for ids, token in zip(result, newest.tolist()):
@@ -288,6 +295,14 @@ class Session:
                                     (sizes + i)[:, None], sizes + i + 1,
                                     np.zeros(batch))
         return result
+
+    def _prefills(self) -> dict[str, int]:
+        """Rows of each prefill program."""
+        programs = self.bundle.interface.get("prefill")
+        if not isinstance(programs, list) or not programs:
+            raise HeddleError("bundle: expected a list of 'prefill' programs in "
+                              f"its interface, got {programs!r}")
+        return {program["name"]: program["rows"] for program in programs}
 
     def _fact(self, key: str) -> int:
         """A positive number of the bundle's interface."""

@@ -53,6 +53,13 @@ inline std::string interfaceJson(const mlir::heddle::ModelConfig &config,
       {"chunk", std::min(cl.chunk, cl.sequence)},
       {"block_size", cl.blockSize},
       {"blocks", (cl.sequence + cl.blockSize - 1) / cl.blockSize}};
+  if (cl.program == "generate") {
+    llvm::json::Array programs;
+    for (const auto &[name, rows] :
+         mlir::heddle::prefillPrograms(std::min(cl.chunk, cl.sequence)))
+      programs.push_back(llvm::json::Object{{"name", name}, {"rows", rows}});
+    object["prefill"] = std::move(programs);
+  }
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << llvm::json::Value(std::move(object));

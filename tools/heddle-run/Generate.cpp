@@ -87,12 +87,45 @@ Result<Generator> Generator::create(Session &session, const Bundle &bundle) {
     return json.status();
   Generator generator(session);
   HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "batch", generator.batch_));
-  HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "chunk", generator.chunk_));
   HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "sequence", generator.capacity_));
   HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "blocks", generator.blocks_));
   HEDDLE_RT_RETURN_IF_ERROR(
       readNumber(*json, "vocabulary", generator.vocabulary_));
+  const nlohmann::json programs =
+      json->is_object() ? json->value("prefill", nlohmann::json::array())
+                        : nlohmann::json();
+  for (const nlohmann::json &entry : programs) {
+    Prefill program{"", 0};
+    if (entry.is_object() && entry.contains("name") &&
+        entry["name"].is_string())
+      program.name = entry["name"].get<std::string>();
+    HEDDLE_RT_RETURN_IF_ERROR(readNumber(entry, "rows", program.rows));
+    if (!generator.prefills_.empty() &&
+        program.rows >= generator.prefills_.back().rows)
+      return Status(Code::invalid_argument,
+                    "bundle: expected 'prefill' programs of ever fewer rows");
+    generator.prefills_.push_back(std::move(program));
+  }
+  if (generator.prefills_.empty())
+    return Status(Code::invalid_argument,
+                  "bundle: expected a list of 'prefill' programs in its "
+                  "interface, got none");
   return generator;
+}
+
+const Generator::Prefill &Generator::prefillFor(int64_t rows) const {
+  const Prefill *best = &prefills_.front();
+  for (const Prefill &program : prefills_)
+    if (program.rows >= rows)
+      best = &program;
+  return *best;
+}
+
+std::vector<std::string> Generator::programs() const {
+  std::vector<std::string> names = {"decode"};
+  for (const Prefill &program : prefills_)
+    names.push_back(program.name);
+  return names;
 }
 
 Status Generator::setSampling(const Sampling &sampling) {
@@ -109,7 +142,7 @@ Status Generator::setSampling(const Sampling &sampling) {
       {"top_p", floats(sampling.topP)},
       {"min_p", floats(sampling.minP)},
       {"seed", ints(static_cast<int32_t>(sampling.seed))}};
-  for (const char *program : {"prefill", "decode"})
+  for (const std::string &program : programs())
     for (const auto &[name, value] : inputs)
       HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(program, name, value));
   return Status::success();
@@ -162,7 +195,7 @@ Result<std::vector<std::vector<int32_t>>> Generator::run(
   std::vector<int32_t> blocks(static_cast<size_t>(batch_ * blocks_));
   for (size_t i = 0; i < blocks.size(); ++i)
     blocks[i] = static_cast<int32_t>(i);
-  for (const char *program : {"prefill", "decode"})
+  for (const std::string &program : programs())
     HEDDLE_RT_RETURN_IF_ERROR(session_->setInput(
         program, "blocks", intTensor({batch_, blocks_}, blocks)));
   HEDDLE_RT_RETURN_IF_ERROR(setSampling(sampling));
@@ -171,30 +204,32 @@ Result<std::vector<std::vector<int32_t>>> Generator::run(
 
   // Chunks of the prompts; a sequence that has ended sends invalid rows, and
   // its next token is the one of the chunk that held its end.
-  for (int64_t begin = 0; begin < longest; begin += chunk_) {
-    std::vector<int32_t> tokens(batch * static_cast<size_t>(chunk_), 0);
+  for (int64_t begin = 0; begin < longest;) {
+    const auto &[program, chunk] = prefillFor(longest - begin);
+    std::vector<int32_t> tokens(batch * static_cast<size_t>(chunk), 0);
     std::vector<int32_t> positions(tokens.size(), -1), last(batch, 0);
     std::vector<bool> ends(batch, false);
     for (size_t b = 0; b < batch; ++b) {
       int64_t size = static_cast<int64_t>(prompts[b].size());
-      int64_t rows = std::clamp<int64_t>(size - begin, 0, chunk_);
+      int64_t rows = std::clamp<int64_t>(size - begin, 0, chunk);
       for (int64_t t = 0; t < rows; ++t) {
-        size_t at = b * static_cast<size_t>(chunk_) + static_cast<size_t>(t);
+        size_t at = b * static_cast<size_t>(chunk) + static_cast<size_t>(t);
         tokens[at] = prompts[b][static_cast<size_t>(begin + t)];
         positions[at] = static_cast<int32_t>(begin + t);
       }
-      lengths[b] = static_cast<int32_t>(std::min(size, begin + chunk_));
+      lengths[b] = static_cast<int32_t>(std::min(size, begin + chunk));
       ends[b] = rows > 0 && begin + rows == size;
       last[b] = static_cast<int32_t>(std::max<int64_t>(rows - 1, 0));
     }
     HEDDLE_RT_RETURN_IF_ERROR(
-        step("prefill", chunk_, tokens, positions, lengths, last));
-    Result<std::vector<int32_t>> ids = next("prefill");
+        step(program, chunk, tokens, positions, lengths, last));
+    Result<std::vector<int32_t>> ids = next(program);
     if (!ids)
       return ids.status();
     for (size_t b = 0; b < batch; ++b)
       if (ends[b])
         newest[b] = (*ids)[b];
+    begin += chunk;
   }
   std::vector<std::vector<int32_t>> result(batch);
   for (int64_t i = 0; i < count; ++i) {

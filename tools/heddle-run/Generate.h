@@ -26,7 +26,8 @@ struct Sampling {
   uint32_t seed = 0;
 };
 
-/// Drives the programs `prefill` and `decode` of a generate bundle. Sequences
+/// Drives the programs of a generate bundle: chunks of the prompts through the
+/// smallest prefill program that holds what is left, then `decode`. Sequences
 /// of a batch may differ in length; each has its own positions. The block table
 /// is the identity: sequence b owns blocks b*M to (b+1)*M - 1.
 class Generator {
@@ -55,9 +56,18 @@ private:
               const std::vector<int32_t> &lengths,
               const std::vector<int32_t> &last);
   Result<std::vector<int32_t>> next(const std::string &program);
+  /// The program for `rows` more rows: the smallest that holds them, or the
+  /// largest.
+  struct Prefill {
+    std::string name;
+    int64_t rows;
+  };
+  const Prefill &prefillFor(int64_t rows) const;
+  std::vector<std::string> programs() const;
 
   Session *session_;
-  int64_t batch_ = 1, chunk_ = 1, capacity_ = 0, blocks_ = 0, vocabulary_ = 0;
+  std::vector<Prefill> prefills_; // the largest first
+  int64_t batch_ = 1, capacity_ = 0, blocks_ = 0, vocabulary_ = 0;
 };
 
 /// Runs the program `forward` on the tokens (padded with invalid rows) and

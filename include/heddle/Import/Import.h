@@ -68,7 +68,8 @@ struct ImportOptions {
   int64_t batch = 1;
   /// Tokens of a forward; capacity of the cache for generate.
   int64_t sequence = 512;
-  /// Rows of a prefill chunk (generate), a multiple of nothing.
+  /// Most rows of a prefill chunk (generate), a multiple of nothing; see
+  /// prefillPrograms.
   int64_t chunk = 128;
   /// Tokens in a cache block.
   int64_t blockSize = 16;
@@ -80,13 +81,23 @@ struct ImportOptions {
   std::vector<std::pair<std::string, int64_t>> mesh;
 };
 
+/// A program that takes `rows` tokens of each sequence.
+struct PrefillProgram {
+  std::string name;
+  int64_t rows;
+};
+/// The prefill programs of a model: @prefill takes `chunk` rows, and, so that a
+/// short prompt does not pay for a long one, @prefill_R a quarter of those, and
+/// so on, down to no fewer than 8. The largest comes first.
+std::vector<PrefillProgram> prefillPrograms(int64_t chunk);
+
 /// On the module, an array of strings: what the import decided that a person
 /// may want to know, such as a stack whose layers are stored in several types
 /// and compiled in one. Not there if there is nothing.
 inline constexpr llvm::StringLiteral kNotesAttr = "heddle.notes";
 
 /// Builds the module: a `heddle.mesh @mesh` and one function per program
-/// variant (@forward, or @prefill and @decode). Arguments are inputs,
+/// variant (@forward, or prefillPrograms and @decode). Arguments are inputs,
 /// parameters, states; results are outputs, then the states in the same order.
 /// Wrong options are reported together, as errors without a location.
 FailureOr<OwningOpRef<ModuleOp>> importModel(MLIRContext *context,

@@ -24,7 +24,9 @@ def main():
         total = sum(rank[p + "_bytes"] for p in parts)
         assert total == rank["arena_bytes"], (total, rank["arena_bytes"])
         assert all(rank[p + "_bytes"] >= 0 for p in parts)
-    for variant in ("prefill", "decode"):
+    variants = {c["variant"] for c in report["collectives"]}
+    assert variants == {"prefill", "prefill_32", "prefill_8", "decode"}, variants
+    for variant in variants:
         rows = [c for c in report["collectives"] if c["variant"] == variant]
         found = sorted((c["kind"], c["count"], c["location"].split(".")[-1])
                        for c in rows)

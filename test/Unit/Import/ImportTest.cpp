@@ -145,6 +145,20 @@ TEST_F(Import, ForwardSignatures) {
   EXPECT_EQ(lines[lines.size() - 2], "param model.norm.weight: tensor<32xf32>");
 }
 
+// A quarter of the rows each, none below 8.
+TEST(PrefillPrograms, Rows) {
+  auto rowsOf = [](int64_t chunk) {
+    Lines lines;
+    for (const PrefillProgram &program : prefillPrograms(chunk))
+      lines.push_back(program.name + " " + std::to_string(program.rows));
+    return lines;
+  };
+  EXPECT_EQ(rowsOf(1), Lines({"prefill 1"}));
+  EXPECT_EQ(rowsOf(31), Lines({"prefill 31"}));
+  EXPECT_EQ(rowsOf(130),
+            Lines({"prefill 130", "prefill_32 32", "prefill_8 8"}));
+}
+
 TEST_F(Import, GenerateSignatures) {
   ImportResult result = build(smallLlama(), generate());
   for (const auto &[name, tokens] :
