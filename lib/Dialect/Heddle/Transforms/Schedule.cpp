@@ -53,7 +53,16 @@ static bool isLoneKernel(Operation *op) {
              MaskPadOp, TakeUnitsOp, LinearOp>(op);
 }
 
+/// Products for the library: those of many rows. Few rows are bound by reading
+/// the weights, which a generated kernel does faster.
 static bool isGemm(LinearOp linear) {
+  constexpr int64_t kFewRows = 4;
+  auto input = cast<RankedTensorType>(linear.getInput().getType());
+  int64_t rows = 1;
+  for (int64_t extent : input.getShape().drop_back())
+    rows *= extent;
+  if (rows <= kFewRows)
+    return false;
   auto f32 = [](Value v) {
     return cast<RankedTensorType>(v.getType()).getElementType().isF32();
   };

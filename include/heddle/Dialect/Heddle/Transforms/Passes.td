@@ -136,9 +136,9 @@ def SchedulePass : Pass<"heddle-schedule", "::mlir::ModuleOp"> {
 
     Reorders each block within its data dependences so that row-wise ops over
     the same tokens stand together, and outlines every such group, and every op
-    that is a kernel of its own (attention, argmax, sample, products with stored
-    weights), as a private function marked `heddle.kernel`, called with
-    `func.call`. Equal kernels of all programs are one function. fp32 products
+    that is a kernel of its own (attention, argmax, sample, products of few rows or
+    with stored weights), as a private function marked `heddle.kernel`, called with
+    `func.call`. Equal kernels of all programs are one function. Other fp32 products
     stay `heddle.linear`, marked `heddle.gemm`, for the library; their bias is
     split off so that it fuses with what follows. Reshapes stay as they are:
     they alias their operand.
