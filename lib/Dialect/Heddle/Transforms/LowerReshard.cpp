@@ -81,6 +81,10 @@ LogicalResult Lowering::reduce(ShardingAttr from, ShardingAttr to,
       axes.push_back(axis);
   if (axes.empty())
     return success();
+  FailureOr<int64_t> ranks =
+      getAxesSize(mesh, axes, [&]() { return emitError(loc); });
+  if (failed(ranks))
+    return failure();
   auto kind = PartialKindAttr::get(builder.getContext(), from.getPartialKind());
   for (auto [i, dim] : llvm::enumerate(to.getDims())) {
     if (ArrayRef<AxisRefAttr>(axes) != dim.getAxes() || !now[i].isReplicated())
@@ -95,14 +99,19 @@ LogicalResult Lowering::reduce(ShardingAttr from, ShardingAttr to,
                              target->ranks * target->slots, target->table);
       take(i, all, target->unit, target->ranks * target->localExtent());
     }
+    now[i] = dim;
+    if (*ranks == 1)
+      return success();
     value = comm::ReduceScatterOp::create(
         builder, loc, withExtent(i, target->localExtent()), value, kind,
         builder.getI64IntegerAttr(i), group(axes),
         builder.getStringAttr(reason));
     ++collectives;
-    now[i] = dim;
     return success();
   }
+  // A rank by itself holds the sum.
+  if (*ranks == 1)
+    return success();
   value = comm::AllReduceOp::create(builder, loc, value.getType(), value, kind,
                                     group(axes), builder.getStringAttr(reason));
   ++collectives;
@@ -110,11 +119,13 @@ LogicalResult Lowering::reduce(ShardingAttr from, ShardingAttr to,
 }
 
 LogicalResult Lowering::gather(int64_t dim, const Layout &source) {
-  value = comm::AllGatherOp::create(
-      builder, loc, withExtent(dim, source.ranks * source.localExtent()), value,
-      builder.getI64IntegerAttr(dim), group(source.axes),
-      builder.getStringAttr(reason));
-  ++collectives;
+  if (source.ranks > 1) {
+    value = comm::AllGatherOp::create(
+        builder, loc, withExtent(dim, source.ranks * source.localExtent()),
+        value, builder.getI64IntegerAttr(dim), group(source.axes),
+        builder.getStringAttr(reason));
+    ++collectives;
+  }
   if (source.blocked) {
     // Blocks lie in global order: padding, if any, is at the end.
     int64_t extent = source.ranks * source.localExtent();
@@ -161,7 +172,8 @@ LogicalResult Lowering::run(RankedTensorType from, RankedTensorType to) {
       FailureOr<Layout> b = layout(want[j], from.getDimSize(j));
       if (failed(a) || failed(b))
         return failure();
-      if (!a->blocked || a->hasPadding() || !b->blocked || b->hasPadding())
+      if (!a->blocked || a->hasPadding() || !b->blocked || b->hasPadding() ||
+          a->ranks == 1)
         continue;
       auto type = cast<RankedTensorType>(value.getType());
       SmallVector<int64_t> shape(type.getShape());
