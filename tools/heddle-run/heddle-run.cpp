@@ -14,7 +14,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <thread>
@@ -40,8 +42,10 @@ int32_t processRank = -1;
 bool talks() { return processRank <= 0; }
 
 int fail(const std::string &message) {
-  std::string rank =
-      processRank < 0 ? "" : "rank " + std::to_string(processRank) + ": ";
+  // Messages of the executor begin with the rank.
+  std::string rank = processRank < 0 || message.rfind("rank ", 0) == 0
+                         ? ""
+                         : "rank " + std::to_string(processRank) + ": ";
   std::fprintf(stderr, "heddle-run: error: %s%s\n", rank.c_str(),
                message.c_str());
   return 1;
@@ -61,13 +65,50 @@ bool startedByMpirun() {
   return false;
 }
 
+#ifdef HEDDLE_HAVE_MPI
+/// mpirun ends a job by SIGTERM to the processes that are left, and a second
+/// later by SIGKILL. Between the two, this rank says what it was doing: its run
+/// fails where it waits. To be called before other threads begin.
+class EndOfJob {
+public:
+  EndOfJob() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    std::thread([this] {
+      int signal = 0;
+      sigwait(&signals_, &signal);
+      if (Communicator *communicator = communicator_.load()) {
+        communicator->abort(Status(
+            Code::aborted, "the job has been ended: another process died, or "
+                           "someone stopped it"));
+        std::this_thread::sleep_for(std::chrono::seconds(2));
+      }
+      _exit(128 + SIGTERM);
+    }).detach();
+  }
+  void watch(Communicator *communicator) { communicator_.store(communicator); }
+
+private:
+  sigset_t signals_;
+  std::atomic<Communicator *> communicator_{nullptr};
+};
+
+EndOfJob &endOfJob() {
+  static EndOfJob &instance = *new EndOfJob; // its thread outlives main
+  return instance;
+}
+#endif
+
 Result<std::unique_ptr<Communicator>> connect(const std::string &kind,
                                               int64_t worldSize) {
 #ifdef HEDDLE_HAVE_MPI
   if (kind == "mpi") {
+    (void)endOfJob();
     Result<std::unique_ptr<Communicator>> mpi = createMpiCommunicator();
     if (!mpi)
       return mpi;
+    endOfJob().watch(mpi->get());
     processRank = (*mpi)->localRanks().front();
     return mpi;
   }
@@ -436,5 +477,9 @@ int main(int argc, char **argv) {
     (*communicator)
         ->abort(Status(Code::aborted, "rank " + std::to_string(processRank) +
                                           " has failed and left"));
+#ifdef HEDDLE_HAVE_MPI
+  if (processRank >= 0)
+    endOfJob().watch(nullptr);
+#endif
   return status;
 }

@@ -85,7 +85,7 @@ public:
   virtual void start(int32_t rank, const CollectiveCall &call,
                      std::function<void(Status)> done) = 0;
   /// Makes every pending and later operation of every rank finish with
-  /// `reason` within seconds.
+  /// `reason`, and what it waited for, within seconds.
   virtual void abort(const Status &reason) = 0;
   /// What the report and messages call it: "inprocess", "mpi".
   virtual const char *name() const = 0;

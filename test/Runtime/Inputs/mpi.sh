@@ -73,3 +73,4 @@ took=$((($(date +%s%N) - start) / 1000000))
 wait $job
 echo "killed: status $?"
 grep -a "rank 1.*Killed" "$tmp/killed"
+grep -a "heddle-run: error: rank 0" "$tmp/killed"

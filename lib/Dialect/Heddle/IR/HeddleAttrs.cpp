@@ -315,7 +315,8 @@ PackingAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
                   << shape.size();
   if (!canHold(elementType))
     return emit() << "expected elements that '" << getFormat()
-                  << "' can hold (f16, bf16, q4_0, q4_1, q8_0), got " << elementType;
+                  << "' can hold (f16, bf16, q4_0, q4_1, q8_0), got "
+                  << elementType;
   return success();
 }
 

@@ -935,7 +935,27 @@ private:
     unclaimed_.clear();
     for (const OperationPtr &operation : operations)
       if (operation->done)
-        std::exchange(operation->done, nullptr)(why);
+        std::exchange(operation->done, nullptr)(
+            Status(why.code(), why.message() + missingOf(*operation)));
+  }
+
+  /// ", while rank 0 waited for rank 2": the members of its group whose part of
+  /// the current phase has not arrived.
+  std::string missingOf(const Operation &operation) const {
+    if (operation.missing <= 0)
+      return "";
+    std::string text;
+    auto add = [&](int32_t rank) {
+      text += concat(text.empty() ? "" : ", ", "rank ", rank);
+    };
+    if (operation.isMessage)
+      add(operation.call.peer);
+    else
+      for (int32_t rank : *operation.call.group)
+        if (rank != rank_ && !operation.arrivals[operation.phase].count(rank))
+          add(rank);
+    return text.empty() ? ""
+                        : concat(", while rank ", rank_, " waited for ", text);
   }
 
   /// A rank that has left cannot take part any more.
