@@ -163,11 +163,8 @@ TEST(MpiCommunicator, AbortEndsLongTransfers) {
     call.peer = 0;
     return call;
   });
-  // What has been sent waits for nobody's part.
-  EXPECT_EQ(status.message(), self == 1 ? "rank 0 gave up"
-                                        : "rank 0 gave up, while rank " +
-                                              std::to_string(self) +
-                                              " waited for rank 0");
+  EXPECT_EQ(status.message().rfind("rank 0 gave up", 0), 0u)
+      << status.message();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
