@@ -24,6 +24,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "base/text.h"
+#include "comm/mpi/library.h"
+#include "comm/mpi/operation.h"
 #include "comm/reduction.h"
 
 #include <algorithm>
@@ -44,29 +46,13 @@
 #include <unistd.h>
 
 namespace heddle::rt {
+
+using namespace mpi;
+
 namespace {
 
-using Done = std::function<void(Status)>;
 using Clock = std::chrono::steady_clock;
 
-enum class Kind : uint32_t { collective, message, abort, leave };
-
-struct Header {
-  Kind kind;
-  uint8_t op, reduction, dtype, phase;
-  int32_t id, shift, root;
-  int32_t dataTag; // of the payload's own message; 0 = it follows the header
-  uint64_t group;  // hash of its ranks
-  uint64_t number; // of the collective in its group
-  int64_t elements, tag, bytes;
-  int32_t code; // abort
-  int32_t reserved;
-};
-
-/// A header and what follows it: below the eager limit of shared memory (4096).
-constexpr int64_t kSlotBytes = 3968;
-constexpr int64_t kInlineBytes =
-    kSlotBytes - static_cast<int64_t>(sizeof(Header));
 constexpr size_t kSlots = 32;
 /// MPI counts are int.
 constexpr int64_t kPieceBytes = int64_t{1} << 30;
@@ -77,99 +63,9 @@ constexpr int64_t kSplitBytes = 256 << 10;
 constexpr std::chrono::milliseconds kDrain{500};
 /// How long after a rank's farewell its last messages may arrive.
 constexpr std::chrono::seconds kFarewell{2};
-/// Patience with MPI_Finalize after an abort.
-constexpr std::chrono::seconds kFinalize{3};
-
-/// MPI can be initialised once in a process: by the first communicator, unless
-/// the host did it, and finalised at exit.
-struct Library {
-  std::mutex mutex;
-  bool owned = false;
-  std::atomic<bool> inUse{false};
-  std::atomic<bool> aborted{false};
-
-  ~Library() {
-    int finalized = 0;
-    // A process that exits without destroying its communicator takes the job
-    // with it: mpirun ends the other ranks.
-    if (!owned || inUse.load() || MPI_Finalized(&finalized) || finalized)
-      return;
-    if (aborted.load())
-      std::thread([] {
-        std::this_thread::sleep_for(kFinalize);
-        _exit(1);
-      }).detach();
-    MPI_Finalize();
-  }
-};
-
-Library &library() {
-  static Library instance;
-  return instance;
-}
-
-std::string errorText(int error) {
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(error, text, &length);
-  return text;
-}
-
-struct Arrival {
-  Header header;
-  std::vector<uint8_t> data; // what followed the header
-  bool accepted = false;
-};
-
-struct Operation {
-  CollectiveCall call;
-  Done done;
-  bool started = false;
-  bool isMessage = false;
-  uint64_t group = 0, number = 0;
-  int phase = 0;
-  std::map<int32_t, Arrival> arrivals[2]; // by world rank
-  int64_t missing = 0;                    // arrivals of this phase
-  int64_t open = 0;                       // MPI requests on the buffers
-  // Reductions: the chunk of this member.
-  bool twoPhases = false;
-  bool reducing = false;
-  int64_t chunk = 0;            // elements of each chunk but the last ones
-  std::vector<uint8_t> staging; // a slot per member
-  std::vector<const void *> sources;
-  std::atomic<int64_t> pieces{0};
-
-  int64_t size() const { return static_cast<int64_t>(call.group->size()); }
-  bool reduces() const {
-    return call.op == CollectiveOp::allReduce ||
-           call.op == CollectiveOp::reduceScatter;
-  }
-  int64_t chunkBegin(int64_t member) const {
-    return std::min(member * chunk, call.elements);
-  }
-  int64_t chunkCount(int64_t member) const {
-    return chunkBegin(member + 1) - chunkBegin(member);
-  }
-};
-using OperationPtr = std::shared_ptr<Operation>;
-
 struct Group {
   uint64_t started = 0;
   std::map<uint64_t, OperationPtr> operations;
-};
-
-uint64_t hashOf(const std::vector<int32_t> &ranks) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (int32_t rank : ranks)
-    for (int shift = 0; shift < 32; shift += 8)
-      hash = (hash ^ (static_cast<uint32_t>(rank) >> shift & 0xff)) *
-             0x100000001b3u;
-  return hash;
-}
-
-struct Span {
-  const uint8_t *data = nullptr;
-  int64_t bytes = 0;
 };
 
 class Mpi final : public Communicator {
@@ -546,39 +442,6 @@ private:
     return operation;
   }
 
-  Header headerOf(const Operation &operation) const {
-    const CollectiveCall &call = operation.call;
-    Header header{};
-    header.kind = operation.isMessage ? Kind::message : Kind::collective;
-    header.op = static_cast<uint8_t>(call.op);
-    header.reduction = static_cast<uint8_t>(call.reduction);
-    header.dtype = static_cast<uint8_t>(call.dtype);
-    header.phase = static_cast<uint8_t>(operation.phase);
-    header.id = call.id;
-    header.shift = call.shift;
-    header.root = call.root;
-    header.group = operation.group;
-    header.number = operation.number;
-    header.elements = call.elements;
-    header.tag = call.tag;
-    return header;
-  }
-
-  static CollectiveCall callOf(const Header &header,
-                               const std::vector<int32_t> *group) {
-    CollectiveCall call;
-    call.op = static_cast<CollectiveOp>(header.op);
-    call.reduction = static_cast<ReduceOp>(header.reduction);
-    call.dtype = static_cast<DType>(header.dtype);
-    call.group = group;
-    call.id = header.id;
-    call.elements = header.elements;
-    call.shift = header.shift;
-    call.root = header.root;
-    call.tag = header.tag;
-    return call;
-  }
-
   bool matches(const Operation &operation, int source, const Header &header) {
     const CollectiveCall &call = operation.call;
     std::string problem =
@@ -655,126 +518,6 @@ private:
     advance(operation);
   }
 
-  /// Buffers, and what a member does with itself.
-  static void prepare(Operation &operation) {
-    const CollectiveCall &call = operation.call;
-    int64_t size = operation.size(), element = blockBytes(call.dtype);
-    int64_t bytes = call.elements * element;
-    auto *source = static_cast<const uint8_t *>(call.source);
-    auto *destination = static_cast<uint8_t *>(call.destination);
-    auto copy = [&](int64_t from, int64_t to) {
-      if (bytes > 0 && source + from != destination + to)
-        std::memmove(destination + to, source + from,
-                     static_cast<size_t>(bytes));
-    };
-    switch (call.op) {
-    case CollectiveOp::allReduce:
-      operation.twoPhases = bytes > kInlineBytes && size > 1;
-      operation.chunk = call.elements;
-      if (operation.twoPhases) // whole cache lines
-        operation.chunk = ((call.elements + size - 1) / size + 63) / 64 * 64;
-      break;
-    case CollectiveOp::reduceScatter:
-      operation.chunk = call.elements;
-      break;
-    case CollectiveOp::allGather:
-      return copy(0, call.self * bytes);
-    case CollectiveOp::allToAll:
-      return copy(call.self * bytes, call.self * bytes);
-    case CollectiveOp::permute:
-      if (call.shift % size == 0)
-        copy(0, 0);
-      return;
-    case CollectiveOp::broadcast:
-      if (call.root == call.self)
-        copy(0, 0);
-      return;
-    default:
-      return;
-    }
-    int64_t own = ownCount(operation) * element;
-    operation.staging.resize(static_cast<size_t>(size * own));
-    for (int64_t member = 0; member < size; ++member)
-      operation.sources.push_back(operation.staging.data() + member * own);
-    operation.sources[static_cast<size_t>(call.self)] =
-        operation.twoPhases ? source + operation.chunkBegin(call.self) * element
-        : call.op == CollectiveOp::reduceScatter ? source + call.self * bytes
-                                                 : source;
-  }
-
-  /// Elements that this member reduces.
-  static int64_t ownCount(const Operation &operation) {
-    return operation.twoPhases ? operation.chunkCount(operation.call.self)
-                               : operation.call.elements;
-  }
-
-  /// What member `to` gets in this phase.
-  static Span outgoing(const Operation &operation, int64_t to) {
-    const CollectiveCall &call = operation.call;
-    int64_t size = operation.size(), element = blockBytes(call.dtype);
-    int64_t bytes = call.elements * element;
-    auto *source = static_cast<const uint8_t *>(call.source);
-    switch (call.op) {
-    case CollectiveOp::allReduce:
-      if (!operation.twoPhases)
-        return {source, bytes};
-      if (operation.phase == 0)
-        return {source + operation.chunkBegin(to) * element,
-                operation.chunkCount(to) * element};
-      return {static_cast<const uint8_t *>(call.destination) +
-                  operation.chunkBegin(call.self) * element,
-              operation.chunkCount(call.self) * element};
-    case CollectiveOp::reduceScatter:
-    case CollectiveOp::allToAll:
-      return {source + to * bytes, bytes};
-    case CollectiveOp::allGather:
-      return {source, bytes};
-    case CollectiveOp::permute:
-      if (to == ((call.self + call.shift) % size + size) % size)
-        return {source, bytes};
-      return {};
-    case CollectiveOp::broadcast:
-      if (call.self == call.root)
-        return {source, bytes};
-      return {};
-    default:
-      return {};
-    }
-  }
-
-  /// Where it goes what member `from` sends in this phase.
-  static std::pair<uint8_t *, int64_t> incoming(Operation &operation,
-                                                int64_t from) {
-    const CollectiveCall &call = operation.call;
-    int64_t size = operation.size(), element = blockBytes(call.dtype);
-    int64_t bytes = call.elements * element;
-    auto *destination = static_cast<uint8_t *>(call.destination);
-    switch (call.op) {
-    case CollectiveOp::allReduce:
-      if (operation.phase == 1)
-        return {destination + operation.chunkBegin(from) * element,
-                operation.chunkCount(from) * element};
-      [[fallthrough]];
-    case CollectiveOp::reduceScatter: {
-      int64_t own = ownCount(operation) * element;
-      return {operation.staging.data() + from * own, own};
-    }
-    case CollectiveOp::allGather:
-    case CollectiveOp::allToAll:
-      return {destination + from * bytes, bytes};
-    case CollectiveOp::permute:
-      if (from == ((call.self - call.shift) % size + size) % size)
-        return {destination, bytes};
-      return {nullptr, 0};
-    case CollectiveOp::broadcast:
-      if (from == call.root)
-        return {destination, bytes};
-      return {nullptr, 0};
-    default:
-      return {nullptr, 0};
-    }
-  }
-
   void enterPhase(const OperationPtr &operation) {
     const CollectiveCall &call = operation->call;
     const std::vector<int32_t> &group = *call.group;
@@ -844,22 +587,6 @@ private:
         }
         wake_.notify_one();
       });
-    }
-  }
-
-  static void reducePiece(const Operation &operation, int64_t firstBlock,
-                          int64_t endBlock) {
-    const CollectiveCall &call = operation.call;
-    int64_t count = ownCount(operation), element = blockBytes(call.dtype);
-    uint8_t *out = static_cast<uint8_t *>(call.destination);
-    if (operation.twoPhases)
-      out += operation.chunkBegin(call.self) * element;
-    for (int64_t block = firstBlock; block < endBlock; ++block) {
-      int64_t first = block * kReductionBlock;
-      reduceBlock(call.dtype, call.reduction, operation.sources.data(),
-                  operation.size(), first,
-                  std::min(kReductionBlock, count - first),
-                  out + first * element);
     }
   }
 
