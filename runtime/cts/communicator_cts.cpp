@@ -47,7 +47,8 @@ constexpr std::chrono::seconds kPatience{10};
 class World {
 public:
   World(const CommunicatorCase &params, int64_t size)
-      : comm_(params.factory.create(size)), pool_(params.workers, params.seed) {
+      : comm_(params.factory.create(size)),
+        pool_(params.workers, params.seed, /*alone=*/false) {
     comm_->attach(pool_);
   }
 

@@ -84,7 +84,7 @@ TEST(MpiCommunicator, SameBitsAsInProcess) {
   int64_t size = processes();
   std::unique_ptr<Communicator> mpi = createMpi(size);
   std::unique_ptr<Communicator> reference = createInProcessCommunicator(size);
-  WorkerPool pool(2, 0);
+  WorkerPool pool(2, 0, /*alone=*/false);
   mpi->attach(pool);
   reference->attach(pool);
   std::vector<int32_t> group;

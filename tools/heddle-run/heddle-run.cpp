@@ -360,6 +360,12 @@ int runRanks(const Options &options, std::shared_ptr<const Bundle> bundle,
     return fail(source.status().message());
   SessionOptions sessionOptions;
   sessionOptions.workers = options.workers;
+  // Processes on one machine share its processors.
+  const char *neighbours = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (options.workers == 0 && processRank >= 0 && neighbours)
+    sessionOptions.workers =
+        std::max(1, static_cast<int>(std::thread::hardware_concurrency()) /
+                        std::max(1, std::atoi(neighbours)));
   sessionOptions.tracePath = options.trace;
   if (options.poison)
     sessionOptions.poison = 0x7fc00000u;

@@ -79,7 +79,8 @@ Status Executor::build(const Bundle &bundle,
     rank->operands.resize(addresses);
     rank->arguments.resize(arguments);
   }
-  pool_ = std::make_unique<WorkerPool>(options_.workers, options_.scheduleSeed);
+  pool_ = std::make_unique<WorkerPool>(options_.workers, options_.scheduleSeed,
+                                       allLocal_);
   return {};
 }
 

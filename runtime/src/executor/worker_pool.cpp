@@ -22,8 +22,11 @@ TaskRunner::~TaskRunner() = default;
 namespace {
 
 /// How long a worker without work looks for some before it blocks. Waking a
-/// blocked thread costs several microseconds, so shorter would not pay.
+/// blocked thread costs several microseconds, so shorter would not pay…
 constexpr std::chrono::microseconds kSpin{5};
+/// …and tens of them on a virtual machine. A processor that nobody else wants
+/// is better spent looking through the instructions that one worker does alone.
+constexpr std::chrono::microseconds kSpinAlone{50};
 
 void runFunction(void *context, uint64_t) {
   std::unique_ptr<std::function<void()>> task(
@@ -47,9 +50,10 @@ int availableProcessors() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-WorkerPool::WorkerPool(int workers, uint64_t seed)
+WorkerPool::WorkerPool(int workers, uint64_t seed, bool alone)
     : ring_(64), random_(seed ? seed * 0x9e3779b97f4a7c15u | 1u : 0) {
   int count = workers > 0 ? std::min(workers, 1024) : availableProcessors();
+  patience_ = alone && count <= availableProcessors() ? kSpinAlone : kSpin;
   active_ = count;
   threads_.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i)
@@ -168,7 +172,7 @@ void WorkerPool::parallelFor(int64_t count,
 }
 
 void WorkerPool::idle() {
-  auto end = std::chrono::steady_clock::now() + kSpin;
+  auto end = std::chrono::steady_clock::now() + patience_;
   do {
     for (int i = 0; i < 16; ++i) {
       if (hasQueued() || stopping_.load(std::memory_order_relaxed))

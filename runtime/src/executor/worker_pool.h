@@ -12,6 +12,7 @@
 #include "heddle_rt/communicator.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -32,13 +33,14 @@ struct WorkItem {
   bool (*useful)(void *context, uint64_t argument) = nullptr;
 };
 
-/// W threads and one queue. A worker with nothing to do looks for work for a
-/// few microseconds and then blocks. Each worker has OpenMP set to one thread,
+/// W threads and one queue. A worker with nothing to do looks for work for some
+/// microseconds and then blocks. Each worker has OpenMP set to one thread,
 /// so that oneDNN's primitives run on it alone.
 class WorkerPool final : public TaskRunner {
 public:
-  /// `seed` 0: first come, first served; otherwise a random order.
-  WorkerPool(int workers, uint64_t seed);
+  /// `seed` 0: first come, first served; otherwise a random order. `alone`: no
+  /// other process of this job wants the processors.
+  WorkerPool(int workers, uint64_t seed, bool alone);
   ~WorkerPool() override;
 
   void post(std::function<void()> task) override;
@@ -77,6 +79,7 @@ private:
   int active_ = 0;
   int sleepers_ = 0;
   uint64_t random_;
+  std::chrono::microseconds patience_;
   const std::atomic<int64_t> *unfinished_ = nullptr;
   std::function<void()> quiet_;
   std::vector<std::thread> threads_;
