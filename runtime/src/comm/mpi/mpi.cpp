@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One rank per process. A thread of the communicator makes every call of MPI,
-// all of them nonblocking; workers hand their calls over and go on.
+// One rank per process. All calls of MPI are nonblocking and made in *turns*,
+// one thread at a time: a worker that starts a call takes turns itself for a
+// while, for waking another thread takes longer than a short collective; then
+// it leaves the call to a thread of the communicator and goes on.
 //
 // Everything a rank says to another one begins with a header on tag 0: what it
 // calls, as number how many of that group, with how many bytes. Short payloads
@@ -54,6 +56,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kSlots = 32;
+/// How long a worker takes turns for its own call: where every process has a
+/// processor, and where not.
+constexpr std::chrono::microseconds kPatience{200}, kPatienceShared{30};
 /// MPI counts are int.
 constexpr int64_t kPieceBytes = int64_t{1} << 30;
 /// Bytes of a reduction from which workers do it, and of one of its pieces.
@@ -70,9 +75,12 @@ struct Group {
 
 class Mpi final : public Communicator {
 public:
-  Mpi(MPI_Comm comm, int rank, int size)
+  Mpi(MPI_Comm comm, int rank, int size, bool crowded)
       : comm_(comm), rank_(rank), size_(size), local_{rank},
+        patience_(crowded ? kPatienceShared : kPatience),
         left_(static_cast<size_t>(size)) {
+    for (size_t i = 0; i < kSlots; ++i)
+      postSlot(i);
     thread_ = std::thread([this] { loop(); });
   }
 
@@ -105,6 +113,17 @@ public:
                             "in this process"));
     if (!valid.ok())
       return done(std::move(valid));
+    // Not from within a turn: a callback may start the next call.
+    if (turnOfThisThread() != this) {
+      std::unique_lock<std::mutex> turns(turns_, std::try_to_lock);
+      if (turns.owns_lock()) {
+        bool finished = startHere(call, std::move(done));
+        turns.unlock();
+        if (!finished)
+          poke();
+        return;
+      }
+    }
     {
       std::lock_guard<std::mutex> lock(mutex_);
       queue_.push_back({call, std::move(done)});
@@ -127,6 +146,40 @@ private:
   struct Slot {
     alignas(Header) uint8_t bytes[kSlotBytes];
   };
+
+  /// The communicator whose turn this thread takes.
+  static const Mpi *&turnOfThisThread() {
+    static thread_local const Mpi *communicator = nullptr;
+    return communicator;
+  }
+  struct Turn {
+    explicit Turn(const Mpi *mpi) { turnOfThisThread() = mpi; }
+    ~Turn() { turnOfThisThread() = nullptr; }
+  };
+
+  /// Begins a call and takes turns until it has ended (true) or patience has.
+  bool startHere(const CollectiveCall &call, Done done) {
+    Turn turn(this);
+    takeCalls(); // the earlier ones
+    if (aborted_.load(std::memory_order_acquire)) {
+      done(reason());
+      return true;
+    }
+    OperationPtr operation = begin(call, std::move(done));
+    Clock::time_point end = Clock::now() + patience_;
+    while (operation->done && Clock::now() < end)
+      takeTurn();
+    return !operation->done;
+  }
+
+  /// The thread has something to do.
+  void poke() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      poked_ = true;
+    }
+    wake_.notify_one();
+  }
 
   Status reason() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -162,44 +215,56 @@ private:
   void loop() {
     // The default slack of timers, 50 us, is longer than a short collective.
     prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
-    for (size_t i = 0; i < kSlots; ++i)
-      postSlot(i);
     int quietTurns = 0;
     for (;;) {
-      bool active = takeCalls();
-      active |= takeReduced();
-      active |= receiveHeaders();
-      active |= completeRequests();
-      if (aborted_.load(std::memory_order_acquire) && !ended_) {
-        endAll();
-        active = true;
+      bool active = false, waits = true;
+      if (std::unique_lock<std::mutex> turns(turns_, std::try_to_lock);
+          turns.owns_lock()) {
+        Turn turn(this);
+        active = takeTurn();
+        waits = !operations_.empty();
       }
-      if (leavers_ > 0 && !ended_)
-        checkFarewells();
       quietTurns = active ? 0 : quietTurns + 1;
-      if (!rest(quietTurns))
+      if (!rest(quietTurns, waits))
         break;
     }
+    std::lock_guard<std::mutex> turns(turns_);
+    Turn turn(this);
     takeLeave();
+  }
+
+  /// True if something has happened.
+  bool takeTurn() {
+    bool active = takeCalls();
+    active |= takeReduced();
+    active |= receiveHeaders();
+    active |= completeRequests();
+    if (aborted_.load(std::memory_order_acquire) && !ended_) {
+      endAll();
+      active = true;
+    }
+    if (leavers_ > 0 && !ended_)
+      checkFarewells();
+    return active;
   }
 
   /// Waits a little if nothing happens: never long enough to matter to the
   /// others, never spinning for longer than some microseconds. It sleeps rather
   /// than yields: on a busy machine a yield costs whole time slices, a sleeper
   /// is woken ahead of those who compute. False if the communicator is to end.
-  bool rest(int quietTurns) {
+  bool rest(int quietTurns, bool waits) {
     constexpr int kSpins = 8;
     std::unique_lock<std::mutex> lock(mutex_);
     if (quietTurns < kSpins)
       return !stopping_;
-    bool waits = !operations_.empty();
     int64_t longest = waits ? 200 : 2000;
     int64_t pause = std::min<int64_t>(
         int64_t{10} << std::min(10, (quietTurns - kSpins) / 8), longest);
     wake_.wait_for(lock, std::chrono::microseconds(pause), [&] {
-      return stopping_ || !queue_.empty() || !reduced_.empty() ||
+      return stopping_ || poked_ || !queue_.empty() || !reduced_.empty() ||
              (aborted_.load() && !ended_);
     });
+    poked_ = false;
     return !stopping_;
   }
 
@@ -452,7 +517,7 @@ private:
     return false;
   }
 
-  void begin(const CollectiveCall &call, Done done) {
+  OperationPtr begin(const CollectiveCall &call, Done done) {
     bool isMessage =
         call.op == CollectiveOp::send || call.op == CollectiveOp::recv;
     OperationPtr operation;
@@ -470,14 +535,17 @@ private:
     operation->started = true;
     operation->isMessage = isMessage;
     operations_.insert(operation);
-    if (isMessage)
-      return beginMessage(operation);
+    if (isMessage) {
+      beginMessage(operation);
+      return operation;
+    }
     for (const auto &phase : operation->arrivals)
       for (const auto &entry : phase)
         if (!matches(*operation, entry.first, entry.second.header))
-          return;
+          return operation;
     prepare(*operation);
     enterPhase(operation);
+    return operation;
   }
 
   void beginMessage(const OperationPtr &operation) {
@@ -722,11 +790,14 @@ private:
   std::deque<Call> queue_;
   std::vector<OperationPtr> reduced_;
   bool stopping_ = false;
+  bool poked_ = false;
   bool tell_ = false; // the others do not know the reason yet
   Status reason_;
   std::atomic<bool> aborted_{false};
 
-  // The thread's own.
+  // Of whoever takes a turn.
+  const std::chrono::microseconds patience_;
+  std::mutex turns_;
   std::vector<Slot> slots_{kSlots};
   std::vector<MPI_Request> slotRequests_ =
       std::vector<MPI_Request>(kSlots, MPI_REQUEST_NULL);
@@ -762,6 +833,9 @@ Result<std::unique_ptr<Communicator>> createMpiCommunicator() {
   if (initialized) {
     MPI_Query_thread(&level);
   } else {
+    // Nobody here waits in a loop of MPI's, where giving way to others would
+    // cost a time slice for every message.
+    setenv("OMPI_MCA_mpi_yield_when_idle", "0", /*overwrite=*/1);
     error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     if (error != MPI_SUCCESS)
       return Status(Code::internal,
@@ -779,9 +853,19 @@ Result<std::unique_ptr<Communicator>> createMpiCommunicator() {
   int rank = 0, size = 1;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
+  MPI_Comm machine;
+  int neighbours = size;
+  if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL,
+                          &machine) == MPI_SUCCESS) {
+    MPI_Comm_size(machine, &neighbours);
+    MPI_Comm_free(&machine);
+  }
+  bool crowded =
+      neighbours > static_cast<int>(std::thread::hardware_concurrency());
   mpi.inUse.store(true);
   mpi.aborted.store(false);
-  return std::unique_ptr<Communicator>(std::make_unique<Mpi>(comm, rank, size));
+  return std::unique_ptr<Communicator>(
+      std::make_unique<Mpi>(comm, rank, size, crowded));
 }
 
 } // namespace heddle::rt
