@@ -21,27 +21,40 @@ namespace {
 /// A kernel function with its class.
 struct KernelPlan {
   KernelFunction kernel;
-  /// The op of a kernel of one op; null for row programs.
-  Operation *single = nullptr;
+  /// The ops of a kernel that is no row program: one, or linears.
+  SmallVector<Operation *> lone;
   std::unique_ptr<RowProgram> rows;
   int64_t tiles = 1;
 };
 
 } // namespace
 
-/// A kernel of one op and views of its operands and results.
-static LogicalResult planSingle(KernelPlan &plan, const TargetRecord &target) {
-  Operation *op = plan.single;
-  if (plan.kernel.ops.size() != 1)
-    return op->emitOpError("expected to be alone in its kernel, with views of "
-                           "its operands and results");
-  for (Value result : op->getResults())
-    if (plan.kernel.resultsOf(result).size() != 1)
-      return op->emitOpError("expected every result to leave the kernel once");
-  if (auto linear = dyn_cast<LinearOp>(op)) {
-    plan.tiles = linearTiles(linear, target);
-    return checkLinear(plan.kernel, linear);
+/// A kernel of one op, or of linears with one input, and views of its operands
+/// and results.
+static LogicalResult planLone(KernelPlan &plan, const TargetRecord &target) {
+  SmallVector<LinearOp> linears;
+  for (Operation *op : plan.kernel.ops) {
+    auto linear = dyn_cast<LinearOp>(op);
+    if (linear)
+      linears.push_back(linear);
+    if (plan.kernel.ops.size() != 1 &&
+        (!linear || linear.getInput() != linears.front().getInput()))
+      return op->emitOpError("expected to be alone in its kernel, with views "
+                             "of its operands and results");
+    for (Value result : op->getResults())
+      if (plan.kernel.resultsOf(result).size() != 1)
+        return op->emitOpError(
+            "expected every result to leave the kernel once");
   }
+  plan.lone.assign(plan.kernel.ops.begin(), plan.kernel.ops.end());
+  if (!linears.empty()) {
+    plan.tiles = linearTiles(linears, target);
+    for (LinearOp linear : linears)
+      if (failed(checkLinear(plan.kernel, linear)))
+        return failure();
+    return success();
+  }
+  Operation *op = plan.lone.front();
   if (auto sample = dyn_cast<SampleOp>(op)) {
     plan.tiles = sampleTiles(sample);
     return success(); // the op's verifier has seen all that matters
@@ -57,12 +70,10 @@ planKernel(func::FuncOp func, const TargetRecord &target) {
     return failure();
   auto plan = std::make_unique<KernelPlan>();
   plan->kernel = std::move(*kernel);
-  auto single = llvm::find_if(plan->kernel.ops, [](Operation *op) {
-    return isa<LinearOp, AttentionOp, AttentionPartialOp, SampleOp>(op);
-  });
-  if (single != plan->kernel.ops.end()) {
-    plan->single = *single;
-    if (failed(planSingle(*plan, target)))
+  if (llvm::any_of(plan->kernel.ops, [](Operation *op) {
+        return isa<LinearOp, AttentionOp, AttentionPartialOp, SampleOp>(op);
+      })) {
+    if (failed(planLone(*plan, target)))
       return failure();
     return plan;
   }
@@ -99,14 +110,17 @@ FailureOr<OwningOpRef<ModuleOp>> cpu::emitKernels(ModuleOp module,
     if (failed(plan))
       return failure();
     KernelBuilder builder(*emitted, (*plan)->kernel, target);
+    ArrayRef<Operation *> lone = (*plan)->lone;
     if ((*plan)->rows)
       (*plan)->rows->emit(builder);
-    else if (auto linear = dyn_cast<LinearOp>((*plan)->single))
-      emitLinear(builder, linear);
-    else if (auto sample = dyn_cast<SampleOp>((*plan)->single))
+    else if (isa<LinearOp>(lone.front()))
+      emitLinears(builder, llvm::map_to_vector(lone, [](Operation *op) {
+                    return cast<LinearOp>(op);
+                  }));
+    else if (auto sample = dyn_cast<SampleOp>(lone.front()))
       emitSample(builder, sample);
     else
-      emitAttention(builder, (*plan)->single);
+      emitAttention(builder, lone.front());
   }
   return emitted;
 }

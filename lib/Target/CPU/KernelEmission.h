@@ -20,11 +20,11 @@ void emitAttention(KernelBuilder &b, Operation *op);
 
 // linear
 LogicalResult checkLinear(const KernelFunction &kernel, LinearOp op);
-int64_t linearTiles(LinearOp op, const TargetRecord &target);
-void emitLinear(KernelBuilder &b, LinearOp op);
-// … with a packed weight.
-int64_t panelLinearGroups(LinearOp op, const TargetRecord &target);
-void emitPanelLinear(KernelBuilder &b, LinearOp op);
+int64_t linearTiles(ArrayRef<LinearOp> ops, const TargetRecord &target);
+void emitLinears(KernelBuilder &b, ArrayRef<LinearOp> ops);
+// … with a packed weight: units of work, and some of them.
+int64_t panelLinearUnits(LinearOp op, const TargetRecord &target);
+void emitPanelLinear(KernelBuilder &b, LinearOp op, Value from, Value to);
 
 // sample
 int64_t sampleTiles(SampleOp op);

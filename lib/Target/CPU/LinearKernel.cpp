@@ -36,10 +36,7 @@ public:
         m(product(tensorShape(op.getInput()).drop_back())),
         shape(Tile::get(m, b.target)) {}
 
-  void emit() {
-    int64_t blocks = (n + shape.columns - 1) / shape.columns;
-    Value from = b.tileBegin(b.tile, blocks);
-    Value to = b.tileBegin(b.iadd(b.tile, 1), blocks);
+  void emit(Value from, Value to) {
     b.loop(from, to, 1, [&](Value block) {
       // The last block repeats the last row rather than pass it.
       SmallVector<Value> columns;
@@ -116,21 +113,46 @@ LogicalResult cpu::checkLinear(const KernelFunction &kernel, LinearOp op) {
   return success();
 }
 
-int64_t cpu::linearTiles(LinearOp op, const TargetRecord &target) {
+/// Units of work that write different elements.
+static int64_t unitsOf(LinearOp op, const TargetRecord &target) {
+  if (getPacking(op.getWeight().getType()))
+    return panelLinearUnits(op, target);
   int64_t m = product(tensorShape(op.getInput()).drop_back());
-  int64_t n = tensorShape(op.getWeight())[0];
-  // Bytes to read for few rows, arithmetic for many.
-  int64_t work = std::max(getTensorBytes(tensorType(op.getWeight())),
-                          m * product(tensorShape(op.getWeight())) / 8);
-  int64_t blocks = getPacking(op.getWeight().getType())
-                       ? panelLinearGroups(op, target)
-                       : std::max<int64_t>(n / Tile::get(m, target).columns, 1);
-  return std::clamp<int64_t>(work / (128 << 10), 1,
-                             std::min<int64_t>(blocks, 64));
+  return llvm::divideCeil(tensorShape(op.getWeight())[0],
+                          Tile::get(m, target).columns);
 }
 
-void cpu::emitLinear(KernelBuilder &b, LinearOp op) {
-  if (getPacking(op.getWeight().getType()))
-    return emitPanelLinear(b, op);
-  LinearEmitter(b, op).emit();
+int64_t cpu::linearTiles(ArrayRef<LinearOp> ops, const TargetRecord &target) {
+  int64_t work = 0, units = 0;
+  for (LinearOp op : ops) {
+    int64_t m = product(tensorShape(op.getInput()).drop_back());
+    // Bytes to read for few rows, arithmetic for many.
+    work += std::max(getTensorBytes(tensorType(op.getWeight())),
+                     m * product(tensorShape(op.getWeight())) / 8);
+    units += unitsOf(op, target);
+  }
+  return std::clamp<int64_t>(work / (128 << 10), 1,
+                             std::min<int64_t>(units, 64));
+}
+
+void cpu::emitLinears(KernelBuilder &b, ArrayRef<LinearOp> ops) {
+  int64_t total = 0, first = 0;
+  for (LinearOp op : ops)
+    total += unitsOf(op, b.target);
+  Value from = b.tileBegin(b.tile, total);
+  Value to = b.tileBegin(b.iadd(b.tile, 1), total);
+  for (LinearOp op : ops) {
+    // This tile's part of this product's units, from zero on.
+    int64_t units = unitsOf(op, b.target);
+    auto clip = [&](Value unit) -> Value {
+      Value above = arith::MaxUIOp::create(b, unit, b.index(first));
+      return b.isub(arith::MinUIOp::create(b, above, b.index(first + units)),
+                    b.index(first));
+    };
+    if (getPacking(op.getWeight().getType()))
+      emitPanelLinear(b, op, clip(from), clip(to));
+    else
+      LinearEmitter(b, op).emit(clip(from), clip(to));
+    first += units;
+  }
 }

@@ -52,7 +52,7 @@ public:
         blocks(k / PanelFormat::kColumns),
         stepColumns(weight.format.plain ? 8 : PanelFormat::kColumns) {}
 
-  void emit();
+  void emit(Value from, Value to);
 
 private:
   KernelBuilder &b;
@@ -97,12 +97,9 @@ private:
 
 } // namespace
 
-void PanelLinear::emit() {
-  int64_t groups = llvm::divideCeil(panels, shape.panels);
-  Value from = b.tileBegin(b.tile, groups);
-  Value to = b.tileBegin(b.iadd(b.tile, 1), groups);
+void PanelLinear::emit(Value from, Value to) {
   if (m == 1 && !integers && weight.format.hasMinima)
-    sumBlocks();
+    b.ifThen(b.icmp(arith::CmpIPredicate::slt, from, to), [&] { sumBlocks(); });
   b.loop(from, to, 1, [&](Value group) {
     // The last group repeats the last panel rather than pass it.
     SmallVector<Value> panel;
@@ -314,7 +311,7 @@ void PanelLinear::store(Value row, Value panel, int64_t sub, Value sum) {
                mask);
 }
 
-int64_t cpu::panelLinearGroups(LinearOp op, const TargetRecord &target) {
+int64_t cpu::panelLinearUnits(LinearOp op, const TargetRecord &target) {
   int64_t m = product(tensorShape(op.getInput()).drop_back());
   bool integers = isa<Q8Type>(tensorType(op.getInput()).getElementType());
   return llvm::divideCeil(tensorShape(op.getWeight())[0],
@@ -322,6 +319,6 @@ int64_t cpu::panelLinearGroups(LinearOp op, const TargetRecord &target) {
                               Tile::get(m, integers, target).panels);
 }
 
-void cpu::emitPanelLinear(KernelBuilder &b, LinearOp op) {
-  PanelLinear(b, op).emit();
+void cpu::emitPanelLinear(KernelBuilder &b, LinearOp op, Value from, Value to) {
+  PanelLinear(b, op).emit(from, to);
 }

@@ -234,3 +234,48 @@ TEST(PanelKernel, QuantizeAfterNorm) {
     }
   }
 }
+
+// Products of one input are one kernel: each tile does its part of each,
+// however many tiles there are; packed and row-major weights side by side.
+TEST(PanelKernel, ProductsOfOneInput) {
+  constexpr int64_t kWidth = 64;
+  for (const std::string &target : runnableTargets())
+    for (int64_t t : {1, 9}) {
+      Panels a("q4_1", 37, kWidth, 3), c("bf16", 16, kWidth, 4);
+      std::string x = tensor({1, t, kWidth}, "f32"),
+                  w = tensor({5, kWidth}, "f32");
+      std::string ya = tensor({1, t, 37}, "f32"), yb = tensor({1, t, 5}, "f32"),
+                  yc = tensor({1, t, 16}, "f32");
+      KernelRun run(
+          kernel({x, a.type, w, c.type},
+                 "%a = heddle.linear %0, %1 : (" + x + ", " + a.type + ") -> " +
+                     ya + "\n%b = heddle.linear %0, %2 : (" + x + ", " + w +
+                     ") -> " + yb + "\n%c = heddle.linear %0, %3 : (" + x +
+                     ", " + c.type + ") -> " + yc +
+                     "\n return %a, %b, %c : " + ya + ", " + yb + ", " + yc,
+                 {ya, yb, yc}),
+          target);
+      Numbers vx = run.setRandom(0), vw = run.setRandom(2);
+      run.setBytes(1, a.bytes);
+      run.setBytes(3, c.bytes);
+      run.run();
+      auto check = [&](size_t result, const Numbers &weights) {
+        size_t n = weights.size() / kWidth;
+        Numbers want;
+        double scale = 0;
+        for (size_t m = 0; m < static_cast<size_t>(t); ++m)
+          for (size_t j = 0; j < n; ++j) {
+            double sum = 0;
+            for (size_t i = 0; i < kWidth; ++i)
+              sum += vx[m * kWidth + i] * weights[j * kWidth + i];
+            want.push_back(sum);
+            scale = std::max(scale, std::fabs(sum));
+          }
+        expectNear(run.get(result), want, 2e-6 * scale, 1e-6,
+                   target + " result " + std::to_string(result));
+      };
+      check(4, a.values);
+      check(5, vw);
+      check(6, c.values);
+    }
+}

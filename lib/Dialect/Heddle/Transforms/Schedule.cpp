@@ -145,14 +145,26 @@ void Schedule::scheduleBlock(Block &block) {
     llvm::erase(remaining, op);
   };
   while (!remaining.empty()) {
-    // Everything ready that is not row-wise, in program order.
+    // Everything ready that is not row-wise, in program order; products of one
+    // input together.
     bool progress = false;
-    for (Operation *op : llvm::to_vector(remaining))
-      if (!rowSpace(op) && isReady(op)) {
-        issue(op);
-        steps.push_back({op});
-        progress = true;
+    llvm::DenseMap<Value, size_t> products; // the step of an input's products
+    for (Operation *op : llvm::to_vector(remaining)) {
+      if (rowSpace(op) || !isReady(op))
+        continue;
+      issue(op);
+      progress = true;
+      auto linear = dyn_cast<LinearOp>(op);
+      if (linear && !op->hasAttr(HeddleDialect::kGemmAttr)) {
+        auto [at, first] =
+            products.try_emplace(linear.getInput(), steps.size());
+        if (!first) {
+          steps[at->second].push_back(op);
+          continue;
+        }
       }
+      steps.push_back({op});
+    }
     if (progress)
       continue;
     // A group from the first ready row-wise op on.

@@ -141,7 +141,7 @@ def SchedulePass : Pass<"heddle-schedule", "::mlir::ModuleOp"> {
     `func.call`. Equal kernels of all programs are one function. Other fp32 products
     stay `heddle.linear`, marked `heddle.gemm`, for the library; their bias is
     split off so that it fuses with what follows. Reshapes stay as they are:
-    they alias their operand.
+    they alias their operand. Products of one input that are kernels are one.
 
     After: a program's block holds calls, gemms, reshapes, collectives and
     repeats, in the order in which they will run.
