@@ -20,7 +20,8 @@
 //
 // A group is one of
 //   - a row program: ops that work on each token by itself, any number;
-//   - one attention or sample, or linears of one input, with views (split_heads,
+//   - one attention or sample, or linears of one input, with views
+//   (split_heads,
 //     merge_heads).
 //
 //===----------------------------------------------------------------------===//
