@@ -104,6 +104,9 @@ std::string numberText(double value) {
 void GgufReader::read() {
   if (!readArchitecture())
     return;
+  config.keys = {keyOf("attention.head_count"),
+                 keyOf("attention.head_count_kv"), keyOf("feed_forward_length"),
+                 "token_embd.weight"};
   readSizes();
   readHeads();
   readRope();

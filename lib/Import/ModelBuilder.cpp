@@ -42,11 +42,16 @@ struct Signature {
   SmallVector<Type> types;
   SmallVector<BindingAttr> bindings;
   SmallVector<Location> locs;
+  /// The dimensions that a mesh may cut, and what the user calls their sizes.
+  using Size = std::pair<int64_t, StringRef>;
+  SmallVector<SmallVector<Size, 2>> sizes;
 
-  size_t add(Type type, BindingAttr binding, Location loc) {
+  size_t add(Type type, BindingAttr binding, Location loc,
+             ArrayRef<Size> cut = {}) {
     types.push_back(type);
     bindings.push_back(binding);
     locs.push_back(loc);
+    sizes.emplace_back(cut);
     return types.size() - 1;
   }
 };
@@ -114,12 +119,14 @@ private:
                             APFloat(0.0), fill);
   }
   size_t addInput(StringRef what, RankedTensorType type) {
-    return args.add(type, binding(BindingKind::Input, what), layers.at(what));
+    return args.add(type, binding(BindingKind::Input, what), layers.at(what),
+                    Signature::Size(0, "--batch"));
   }
   size_t addInput(StringRef what, ArrayRef<int64_t> shape) {
     return addInput(what, ints(shape));
   }
   size_t addParam(const ParamSpec &param, size_t kind);
+  Signature::Size cutSize(ParamId id) const;
   void addResult(Value value, BindingKind kind, StringRef what) {
     returned.push_back(value);
     results.add(value.getType(), binding(kind, what), value.getLoc());
@@ -338,8 +345,38 @@ size_t ProgramBuilder::addParam(const ParamSpec &param, size_t kind) {
   auto attr = BindingAttr::get(model.context, BindingKind::Param, param.name,
                                ofLayers, param.ggufName, param.rotaryHeads,
                                APFloat(param.scale), APFloat(param.offset), 0);
+  Signature::Size size = cutSize(param.id);
+  size.first += param.isLayered();
   return args.add(RankedTensorType::get(shape, element), attr,
-                  layers.at(param.name));
+                  layers.at(param.name), size);
+}
+
+/// The dimension of one layer's parameter that tensor parallelism cuts.
+Signature::Size ProgramBuilder::cutSize(ParamId id) const {
+  switch (id) {
+  case ParamId::Embedding:
+  case ParamId::Head:
+    return {0, config.keys.vocabulary};
+  case ParamId::Query:
+  case ParamId::QueryBias:
+    return {0, config.keys.heads};
+  case ParamId::Key:
+  case ParamId::KeyBias:
+  case ParamId::Value:
+  case ParamId::ValueBias:
+    return {0, config.keys.kvHeads};
+  case ParamId::Output:
+    return {1, config.keys.heads};
+  case ParamId::Gate:
+  case ParamId::GateBias:
+  case ParamId::Up:
+  case ParamId::UpBias:
+    return {0, config.keys.intermediate};
+  case ParamId::Down:
+    return {1, config.keys.intermediate};
+  default:
+    return {};
+  }
 }
 
 void ProgramBuilder::declareParams() {
@@ -360,14 +397,15 @@ void ProgramBuilder::declareStates() {
                        options.blockSize, config.kvHeads, config.headDim});
     for (StringRef base : {"k_cache", "v_cache"}) {
       std::string state = (base + kind.suffix).str();
-      cacheArgs.push_back(
-          args.add(type, binding(BindingKind::State, state), layers.at(state)));
+      cacheArgs.push_back(args.add(type, binding(BindingKind::State, state),
+                                   layers.at(state),
+                                   {{1, "--batch"}, {3, config.keys.kvHeads}}));
     }
   }
   keyPositionsArg =
       args.add(ints({pool, options.blockSize}),
                binding(BindingKind::State, "key_positions", kNoPosition),
-               layers.at("key_positions"));
+               layers.at("key_positions"), Signature::Size(0, "--batch"));
 }
 
 void ProgramBuilder::createFunction() {
@@ -500,6 +538,16 @@ void ProgramBuilder::finishFunction() {
   function.setType(builder.getFunctionType(args.types, results.types));
   for (auto [i, attr] : llvm::enumerate(args.bindings))
     function.setArgAttr(i, HeddleDialect::kBindingAttr, attr);
+  for (auto [i, sizes] : llvm::enumerate(args.sizes)) {
+    SmallVector<StringRef> names(
+        cast<RankedTensorType>(args.types[i]).getRank());
+    for (auto [dim, key] : sizes)
+      if (!key.empty())
+        names[dim] = key;
+    if (llvm::any_of(names, [](StringRef key) { return !key.empty(); }))
+      function.setArgAttr(i, HeddleDialect::kSizesAttr,
+                          builder.getStrArrayAttr(names));
+  }
   for (auto [i, attr] : llvm::enumerate(results.bindings))
     function.setResultAttr(i, HeddleDialect::kBindingAttr, attr);
 }

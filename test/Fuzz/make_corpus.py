@@ -185,7 +185,59 @@ def index_seeds():
     }
 
 
+# --- descriptions ---
+
+
+def config_seeds():
+    tiny = {"architectures": ["LlamaForCausalLM"], "model_type": "llama",
+            "hidden_size": 32, "intermediate_size": 64,
+            "num_hidden_layers": 2, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "vocab_size": 96, "rms_norm_eps": 1e-5,
+            "torch_dtype": "bfloat16"}
+
+    def config(model_type="llama", **keys):
+        merged = dict(tiny, model_type=model_type, **keys)
+        if model_type != "llama":
+            del merged["architectures"]
+        return json.dumps(merged).encode()
+
+    llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1,
+              "high_freq_factor": 4, "original_max_position_embeddings": 8192}
+    window = dict(sliding_window=8, use_sliding_window=True)
+    return {
+        "llama": config(),
+        "aliases": json.dumps({"model_type": "llama", "n_embd": 32,
+                               "n_inner": 64, "n_layer": 2, "n_head": 4,
+                               "n_head_kv": 2, "n_positions": 64,
+                               "vocab_size": 9}).encode(),
+        "llama3": config(rope_scaling=llama3),
+        "parameters": config(rope_parameters=dict(llama3, rope_theta=5.0)),
+        "linear": config(rope_scaling={"type": "linear", "factor": 2}),
+        "yarn": config(rope_scaling={"type": "yarn", "factor": 2}),
+        "biases": config(attention_bias=True, mlp_bias=True,
+                         hidden_act="gelu_new", tie_word_embeddings=True),
+        "qwen2": config("qwen2", max_window_layers=1, **window),
+        "qwen3": config("qwen3", head_dim=16),
+        "layer_types": config("qwen2", layer_types=[
+            "sliding_attention", "full_attention"], **window),
+        "mistral": config("mistral", sliding_window=4),
+        "experts": config(num_local_experts=8, partial_rotary_factor=0.5),
+        "largest": config(hidden_size=2**20, intermediate_size=2**20,
+                          num_hidden_layers=4096, vocab_size=2**24,
+                          num_attention_heads=64, num_key_value_heads=64),
+        "bounds": config(hidden_size=2**64, num_hidden_layers=-1,
+                         vocab_size=1.5, num_attention_heads=[4]),
+        "heads": config(hidden_size=64, num_attention_heads=12),
+        "foreign": config("gpt2"),
+        "twice": b'{"vocab_size": 1, "vocab_size": 2}',
+        "deep": b'{"a":' + b"[" * 40,
+        "array": b"[1]",
+        "empty": b"",
+    }
+
+
 if __name__ == "__main__":
+    write("config", config_seeds())
     write("safetensors", safetensors_seeds())
     write("gguf", gguf_seeds())
     write("hf_index", index_seeds())

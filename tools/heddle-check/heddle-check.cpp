@@ -22,6 +22,8 @@
 #include "heddle_rt/convert.h"
 #include "heddle_rt/session.h"
 
+#include "mlir/Parser/Parser.h"
+
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -362,9 +364,16 @@ static int run(CommandLine &cl) {
   // int8 activations are part of what the program means.
   if (failed(runActivations(**global, options)))
     return 1;
-  OwningOpRef<ModuleOp> local((*global)->clone());
+  OwningOpRef<ModuleOp> local;
+  Phase from = Phase::Import;
   Phase to = cl.at == "partition" ? Phase::Partition : Phase::Plan;
-  if (failed(runPhases(*local, Phase::Import, to, options)))
+  if (cl.local.empty()) {
+    local = (*global)->clone();
+  } else {
+    local = parseSourceFile<ModuleOp>(cl.local, sources, &context);
+    from = Phase::Partition;
+  }
+  if (!local || failed(runPhases(*local, from, to, options)))
     return 1;
   Checker checker(cl, config, **global, *local);
   if (to == Phase::Partition)

@@ -138,6 +138,11 @@ int parseCommandLine(int argc, char **argv, const char *tool,
         ->capture_default_str();
     app.add_option("--seed", options.seed, "Seed of weights and inputs")
         ->capture_default_str();
+    app.add_option("--local", options.local,
+                   "Check these partitioned programs (what heddle-compile "
+                   "--compile-to partition prints, edited) instead of those "
+                   "that the passes make")
+        ->type_name("FILE.mlir");
   } else {
     app.add_option("-o", options.output, "The bundle")->type_name("FILE");
     app.add_option("--report", options.report,

@@ -27,7 +27,7 @@ struct CommandLine {
   int64_t memoryBudget = 0;
   bool strict = false, shrink = false;
   /// heddle-check only.
-  std::string at = "plan";
+  std::string at = "plan", local;
   uint64_t seed = 1;
 };
 

@@ -19,6 +19,7 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -351,6 +352,45 @@ void addSampling(CLI::App &command, Sampling &sampling) {
       ->capture_default_str();
 }
 
+/// Tells what a person may have expected to count: files that were not read,
+/// and tensors that no parameter of the bundle comes from.
+void noteUnused(const Bundle &bundle, const WeightSource &source) {
+  if (!talks())
+    return;
+  for (const std::string &note : source.notes())
+    std::fprintf(stderr, "heddle-run: note: %s\n", note.c_str());
+  // Tables of rotary angles follow from the description.
+  std::set<std::string> used = {"rope_freqs.weight"};
+  const char *angles = ".rotary_emb.inv_freq";
+  for (const fb::RankClass *cls : *bundle.plan().classes()) {
+    if (!cls->recipes())
+      continue;
+    for (const fb::Recipe *recipe : *cls->recipes())
+      for (const auto *name : {recipe->name(), recipe->gguf_name()}) {
+        std::string text = name ? name->str() : "";
+        size_t at = text.find("{i}");
+        if (at == std::string::npos || !recipe->layers())
+          used.insert(text);
+        else
+          for (int32_t layer : *recipe->layers())
+            used.insert(
+                std::string(text).replace(at, 3, std::to_string(layer)));
+      }
+  }
+  constexpr size_t kListed = 5;
+  std::string list;
+  size_t unused = 0;
+  for (const TensorInfo &tensor : source.tensors())
+    if (!used.count(tensor.name) &&
+        tensor.name.find(angles) == std::string::npos && ++unused <= kListed)
+      list += (list.empty() ? "'" : ", '") + tensor.name + "'";
+  if (unused > kListed)
+    list += " and " + std::to_string(unused - kListed) + " more";
+  if (unused)
+    std::fprintf(stderr, "heddle-run: note: tensors not used: %s\n",
+                 list.c_str());
+}
+
 /// Runs the subcommand of `options` on the ranks of this process.
 int runRanks(const Options &options, std::shared_ptr<const Bundle> bundle,
              Communicator &communicator) {
@@ -376,6 +416,7 @@ int runRanks(const Options &options, std::shared_ptr<const Bundle> bundle,
   Status loaded = (*session)->loadWeights(**source, progressBar);
   if (!loaded.ok())
     return fail(loaded.message());
+  noteUnused(*bundle, **source);
   int status = options.run(**session, *bundle, options);
   if (status == 0 && !options.trace.empty()) {
     Status traced = (*session)->writeTrace();

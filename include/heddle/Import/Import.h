@@ -48,6 +48,11 @@ struct ModelConfig {
   std::string defaultWeight = "f32";
   /// Where keys came from, for messages.
   std::string source;
+  /// What the source calls the sizes that a mesh cuts.
+  struct {
+    std::string heads = "num_attention_heads", kvHeads = "num_key_value_heads";
+    std::string intermediate = "intermediate_size", vocabulary = "vocab_size";
+  } keys;
 
   /// Parameters, tied ones once.
   int64_t parameterCount() const;

@@ -93,6 +93,41 @@ TEST_F(ShardingTest, MapsDealElementsAsDocumented) {
   }
 }
 
+// Cases F2 and A7: zigzag positions rank by rank, and shards of 52 x 16 over 3,
+// 5 and 7 ranks, cut in either dimension, which hold every element once.
+TEST_F(ShardingTest, ZigzagPositionsOfFourRanks) {
+  RankedTensorType type =
+      parseType(R"(["cp" = 4])",
+                "tensor<16xi32, #heddle.sharding<@m, [{cp, map = zigzag}]>>");
+  std::vector<Tensor> got = parts(iota({16}), type, -1);
+  const std::vector<double> want[] = {
+      {0, 1, 14, 15}, {2, 3, 12, 13}, {4, 5, 10, 11}, {6, 7, 8, 9}};
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_CLOSE(got[rank], scalarStack(want[rank]), 0) << "rank " << rank;
+}
+
+TEST_F(ShardingTest, UnevenShardsHoldEveryElementOnce) {
+  for (int64_t tp : {3, 5, 7})
+    for (const char *dims : {"{tp}, {}", "{}, {tp}"}) {
+      SCOPED_TRACE(testing::Message() << tp << " ranks, " << dims);
+      RankedTensorType type =
+          parseType("[\"tp\" = " + std::to_string(tp) + "]",
+                    std::string("tensor<52x16xf32, #heddle.sharding<@m, [") +
+                        dims + "]>>");
+      Tensor global = iota({52, 16});
+      std::vector<Tensor> ranks = parts(global, type, -1);
+      std::vector<int> seen(52 * 16);
+      for (const Tensor &part : ranks)
+        for (double value : part.data)
+          if (value >= 0)
+            ++seen[static_cast<size_t>(value)];
+      EXPECT_EQ(seen, std::vector<int>(52 * 16, 1));
+      FailureOr<Tensor> back = join(ranks, type);
+      ASSERT_TRUE(succeeded(back)) << diagnostics;
+      EXPECT_CLOSE(*back, global, 0);
+    }
+}
+
 TEST_F(ShardingTest, SubAxesAndTwoDimensions) {
   // Rank = dp * 4 + tp, tp = 2 * (major) + minor.
   RankedTensorType type = parseType(

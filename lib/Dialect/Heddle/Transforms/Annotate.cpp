@@ -267,6 +267,9 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
 
     Propagation propagation(module, mesh);
     for (const Strategy &s : *strategies) {
+      // One rank has nothing to share, and needs no collective.
+      if (mesh.getAxisSize(s.axis) == 1)
+        continue;
       seedStrategy(s, module, propagation);
       propagation.run();
     }
@@ -321,8 +324,11 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
             binding ? binding.getName().str()
                     : "argument " + std::to_string(argument.getArgNumber());
         ok &= succeeded(checkLayout(func, argument, name, mesh));
+        func.removeArgAttr(argument.getArgNumber(), HeddleDialect::kSizesAttr);
       }
       func.walk([&](Operation *op) {
+        if (auto reshard = dyn_cast<ReshardOp>(op))
+          ok &= succeeded(checkBlocks(reshard, mesh));
         for (Value result : op->getResults())
           if (ShardingAttr s = getSharding(result.getType()))
             numSharded += !s.isReplicated();
@@ -351,14 +357,23 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
                         !layout->hasPadding();
       if (!strictDivisibility || (!layout->hasPadding() && !replicated))
         continue;
-      std::string key = (name + "#" + Twine(i)).str();
-      if (!reported.insert(key).second) {
-        ok = false;
+      ok = false;
+      // Several tensors have a size of that name: one message says it.
+      StringRef size = sizeName(func, argument, i);
+      std::string where = (name + "#" + Twine(i)).str();
+      std::string key =
+          size.empty()
+              ? where
+              : (size + "#" + Twine(layout->ranks) + "#" + Twine(layout->units))
+                    .str();
+      if (!reported.insert(key).second)
         continue;
-      }
       InFlightDiagnostic diag = mlir::emitError(loc);
-      diag << "'" << name << "': dimension " << i << " has " << layout->units
-           << " units of " << layout->unit
+      if (size.empty())
+        diag << "'" << name << "': dimension " << i;
+      else
+        diag << "'" << size << "' ('" << name << "', dimension " << i << ")";
+      diag << " has " << layout->units << " units of " << layout->unit
            << ", which do not divide over the axes ";
       llvm::interleaveComma(dim.getAxes(), diag, [&](AxisRefAttr axis) {
         diag << "'" << axis.getName() << "'";
@@ -369,9 +384,48 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
         if (layout->units % d == 0)
           divisors.push_back(d);
       llvm::interleaveComma(divisors, diag);
-      ok = false;
+      if (reported.size() == 1)
+        diag.attachNote(loc) << "without strict divisibility whole units are "
+                                "padded, and the report lists the waste";
     }
     return success(ok);
+  }
+
+  /// A weight in blocks is cut when it is loaded, between blocks, or not at
+  /// all: units that are no whole blocks (heads of few columns) would need a
+  /// cut at run time, through them.
+  LogicalResult checkBlocks(ReshardOp reshard, MeshOp mesh) {
+    auto type = cast<RankedTensorType>(reshard.getResult().getType());
+    int64_t block = getBlockElements(type.getElementType());
+    if (block == 1 || type.getRank() == 0)
+      return success();
+    DimShardingAttr dim = getSharding(type).getDims().back();
+    std::string name = "a quantised value";
+    if (auto loc = dyn_cast<NameLoc>(reshard.getLoc()))
+      name = loc.getName().str();
+    if (!reported.insert(name + "#blocks").second)
+      return failure();
+    InFlightDiagnostic diag =
+        mlir::emitError(isa<FileLineColLoc>(reshard.getLoc()) ? reshard.getLoc()
+                                                              : mesh.getLoc());
+    diag << "'" << name << "': expected a cut between blocks of " << block
+         << " columns, got " << type.getShape().back()
+         << " columns in units of " << dim.getUnit() << " over the axes ";
+    llvm::interleaveComma(dim.getAxes(), diag, [&](AxisRefAttr axis) {
+      diag << "'" << axis.getName() << "'";
+    });
+    diag << "; weights stored as f32 or bf16 have no blocks";
+    return diag;
+  }
+
+  /// What the user calls the size of a dimension, or nothing.
+  static StringRef sizeName(func::FuncOp func, BlockArgument argument,
+                            size_t dim) {
+    auto names = func.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(),
+                                                  HeddleDialect::kSizesAttr);
+    auto name = names && dim < names.size() ? dyn_cast<StringAttr>(names[dim])
+                                            : StringAttr();
+    return name ? name.getValue() : "";
   }
 
   llvm::StringSet<> reported;

@@ -42,6 +42,9 @@ def Heddle_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kBindingAttr = "heddle.binding";
     /// Layout of the global tensor on arguments and results of local functions.
     static constexpr ::llvm::StringLiteral kGlobalAttr = "heddle.global";
+    /// On an argument before annotate: what the user calls the size of each
+    /// dimension ("" = nothing). For messages; annotate drops it.
+    static constexpr ::llvm::StringLiteral kSizesAttr = "heddle.sizes";
     /// Marks a kernel function: what `schedule` outlines for code generation.
     static constexpr ::llvm::StringLiteral kKernelAttr = "heddle.kernel";
     /// Results of a kernel that share the memory of an argument: an array of

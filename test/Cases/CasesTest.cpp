@@ -1,0 +1,220 @@
+//===- CasesTest.cpp - Cases with numbers that are known exactly ----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Small programs go all the way to a bundle, which runs on in-process ranks
+// with poisoned memory. Tests are named after the case (README.md).
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Pipelines/Compile.h"
+#include "heddle/Target/Bundle/Bundle.h"
+#include "heddle_rt/bundle.h"
+#include "heddle_rt/communicator.h"
+#include "heddle_rt/session.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include "gtest/gtest.h"
+
+#include <cstring>
+#include <map>
+
+using namespace mlir;
+using namespace mlir::heddle;
+namespace rt = ::heddle::rt;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+rt::HostTensor host(std::vector<int64_t> shape, const Floats &values) {
+  rt::HostTensor tensor;
+  tensor.shape = std::move(shape);
+  tensor.bytes.resize(values.size() * sizeof(float));
+  std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+  return tensor;
+}
+
+std::unique_ptr<MLIRContext> makeContext() {
+  DialectRegistry registry;
+  registerCompileDialects(registry);
+  auto context =
+      std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+  return context;
+}
+
+/// The bundle of a module that has been through `from`; empty if it has none.
+std::vector<uint8_t> bundleOf(ModuleOp module, Phase from) {
+  CompileOptions options;
+  if (failed(runPhases(module, from, Phase::Plan, options)))
+    return {};
+  FailureOr<llvm::json::Object> report = makeReport(module, 0);
+  if (failed(report))
+    return {};
+  FailureOr<std::vector<uint8_t>> bytes =
+      makeBundle(module, options, *report, "{}", "{}");
+  return succeeded(bytes) ? *bytes : std::vector<uint8_t>();
+}
+
+/// Runs program @f of annotated text, with the inputs by name, and gives
+/// output "y" as the ranks' first owners hold it.
+Floats run(const std::string &text,
+           const std::map<std::string, rt::HostTensor> &inputs) {
+  std::unique_ptr<MLIRContext> context = makeContext();
+  auto module = parseSourceString<ModuleOp>(text, context.get());
+  EXPECT_TRUE(module);
+  if (!module)
+    return {};
+  std::vector<uint8_t> bytes = bundleOf(*module, Phase::Annotate);
+  EXPECT_FALSE(bytes.empty());
+  auto bundle = rt::Bundle::parse(std::move(bytes));
+  EXPECT_TRUE(bundle.ok()) << bundle.status().message();
+  if (!bundle.ok())
+    return {};
+  auto comm = rt::createInProcessCommunicator((*bundle)->worldSize());
+  rt::SessionOptions options;
+  options.poison = 0x7fc00000u;
+  auto session = rt::Session::create(*bundle, *comm, options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  if (!session.ok())
+    return {};
+  for (const auto &[name, value] : inputs) {
+    rt::Status status = (*session)->setInput("f", name, value);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  rt::Status status = (*session)->run("f");
+  EXPECT_TRUE(status.ok()) << status.message();
+  auto output = (*session)->output("f", "y");
+  EXPECT_TRUE(output.ok()) << output.status().message();
+  if (!output.ok())
+    return {};
+  Floats values(output->bytes.size() / sizeof(float));
+  std::memcpy(values.data(), output->bytes.data(), output->bytes.size());
+  return values;
+}
+
+std::string replaced(std::string text, const std::string &what,
+                     const std::string &with) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos;
+       at += with.size())
+    text.replace(at, what.size(), with);
+  return text;
+}
+
+} // namespace
+
+// A row-parallel product and its bias, as annotate writes them. The bias once:
+// 130; once per rank it would be 230 on two ranks.
+TEST(Cases, D1_RowParallelBiasIsAddedOnce) {
+  const char *text = R"(
+    heddle.mesh @m ["tp" = TP]
+    func.func @f(%x: tensor<1x2x4xf32, #heddle.sharding<@m, [{}, {}, {tp}]>> {heddle.binding = #heddle.binding<input "x">},
+                 %w: tensor<3x4xf32, #heddle.sharding<@m, [{}, {tp}]>> {heddle.binding = #heddle.binding<input "w">},
+                 %b: tensor<3xf32, #heddle.sharding<@m, [{}]>> {heddle.binding = #heddle.binding<input "b">})
+        -> (tensor<1x2x3xf32, #heddle.sharding<@m, [{}, {}, {}]>> {heddle.binding = #heddle.binding<output "y">})
+        attributes {heddle.mesh = @m, heddle.program = "f"} {
+      %p = heddle.linear %x, %w : (tensor<1x2x4xf32, #heddle.sharding<@m, [{}, {}, {tp}]>>, tensor<3x4xf32, #heddle.sharding<@m, [{}, {tp}]>>) -> tensor<1x2x3xf32, #heddle.sharding<@m, [{}, {}, {}], partial = sum{tp}>>
+      %s = heddle.reshard %p because "test" : tensor<1x2x3xf32, #heddle.sharding<@m, [{}, {}, {}], partial = sum{tp}>> -> tensor<1x2x3xf32, #heddle.sharding<@m, [{}, {}, {}]>>
+      %y = heddle.bias_add %s, %b : (tensor<1x2x3xf32, #heddle.sharding<@m, [{}, {}, {}]>>, tensor<3xf32, #heddle.sharding<@m, [{}]>>) -> tensor<1x2x3xf32, #heddle.sharding<@m, [{}, {}, {}]>>
+      return %y : tensor<1x2x3xf32, #heddle.sharding<@m, [{}, {}, {}]>>
+    })";
+  for (const char *tp : {"1", "2", "3", "4"}) {
+    SCOPED_TRACE(tp);
+    EXPECT_EQ(run(replaced(text, "TP", tp),
+                  {{"x", host({1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})},
+                   {"w", host({3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})},
+                   {"b", host({3}, {100, 200, 300})}}),
+              (Floats{130, 270, 410, 170, 374, 578}));
+  }
+}
+
+// The same, with the bias a part of the product: annotate must split it off.
+TEST(Cases, D1_AnnotateSplitsTheBiasOff) {
+  const char *text = R"(
+    heddle.mesh @m ["tp" = TP]
+    func.func @f(%x: tensor<1x2x4xf32> {heddle.binding = #heddle.binding<input "x">},
+                 %u: tensor<1x2x4xf32> {heddle.binding = #heddle.binding<input "u">},
+                 %w: tensor<3x4xf32> {heddle.binding = #heddle.binding<input "w">},
+                 %b: tensor<3xf32> {heddle.binding = #heddle.binding<input "b">})
+        -> (tensor<1x2x3xf32> {heddle.binding = #heddle.binding<output "y">})
+        attributes {heddle.mesh = @m, heddle.program = "f"} {
+      %a = heddle.glu relu %x, %u : (tensor<1x2x4xf32>, tensor<1x2x4xf32>) -> tensor<1x2x4xf32>
+      %y = heddle.linear %a, %w bias %b : (tensor<1x2x4xf32>, tensor<3x4xf32>, tensor<3xf32>) -> tensor<1x2x3xf32>
+      return %y : tensor<1x2x3xf32>
+    })";
+  for (const char *tp : {"1", "2", "3", "4"}) {
+    SCOPED_TRACE(tp);
+    std::unique_ptr<MLIRContext> context = makeContext();
+    auto module =
+        parseSourceString<ModuleOp>(replaced(text, "TP", tp), context.get());
+    ASSERT_TRUE(module);
+    ASSERT_TRUE(
+        succeeded(runPhases(*module, Phase::Import, Phase::Annotate, {})));
+    std::string annotated;
+    llvm::raw_string_ostream(annotated) << *module;
+    EXPECT_EQ(run(annotated,
+                  {{"x", host({1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})},
+                   {"u", host({1, 2, 4}, Floats(8, 1))},
+                   {"w", host({3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})},
+                   {"b", host({3}, {100, 200, 300})}}),
+              (Floats{130, 270, 410, 170, 374, 578}));
+  }
+}
+
+// Addends 1e4, 1, -1e4, 1 of four ranks: 2 exactly, in fp32 and in order.
+TEST(Cases, T2_SumOfWideAddendsIsExact) {
+  const char *text = R"(
+    heddle.mesh @m ["tp" = 4]
+    func.func @f(%x: tensor<1x1x4xf32, #heddle.sharding<@m, [{}, {}, {tp}]>> {heddle.binding = #heddle.binding<input "x">},
+                 %w: tensor<2x4xf32, #heddle.sharding<@m, [{}, {tp}]>> {heddle.binding = #heddle.binding<input "w">})
+        -> (tensor<1x1x2xf32, #heddle.sharding<@m, [{}, {}, {}]>> {heddle.binding = #heddle.binding<output "y">})
+        attributes {heddle.mesh = @m, heddle.program = "f"} {
+      %p = heddle.linear %x, %w : (tensor<1x1x4xf32, #heddle.sharding<@m, [{}, {}, {tp}]>>, tensor<2x4xf32, #heddle.sharding<@m, [{}, {tp}]>>) -> tensor<1x1x2xf32, #heddle.sharding<@m, [{}, {}, {}], partial = sum{tp}>>
+      %y = heddle.reshard %p because "test" : tensor<1x1x2xf32, #heddle.sharding<@m, [{}, {}, {}], partial = sum{tp}>> -> tensor<1x1x2xf32, #heddle.sharding<@m, [{}, {}, {}]>>
+      return %y : tensor<1x1x2xf32, #heddle.sharding<@m, [{}, {}, {}]>>
+    })";
+  EXPECT_EQ(run(text, {{"x", host({1, 1, 4}, {1e4, 1, -1e4, 1})},
+                       {"w", host({2, 4}, {1, 1, 1, 1, 2, 2, 2, 2})}}),
+            (Floats{2, 4}));
+}
+
+// No state of one compilation reaches the next: models of 3 and of 12 key/value
+// heads, and the first again, in one process, give the bytes that each gives in
+// a context of its own.
+TEST(Cases, B7_CompilationsShareNothing) {
+  auto compile = [](MLIRContext &context, int64_t kvHeads) {
+    ModelConfig config;
+    config.modelType = "llama";
+    config.hidden = 96;
+    config.intermediate = 64;
+    config.layers = 2;
+    config.heads = 12;
+    config.kvHeads = kvHeads;
+    config.headDim = config.rotaryDim = 8;
+    config.vocabulary = 96;
+    config.maxPositions = 64;
+    ImportOptions options;
+    options.sequence = 16;
+    options.chunk = 4;
+    options.mesh = {{"tp", 4}};
+    FailureOr<OwningOpRef<ModuleOp>> module =
+        importModel(&context, config, options);
+    EXPECT_TRUE(succeeded(module));
+    return succeeded(module) ? bundleOf(**module, Phase::Import)
+                             : std::vector<uint8_t>();
+  };
+  std::unique_ptr<MLIRContext> shared = makeContext();
+  std::vector<uint8_t> x = compile(*shared, 3), y = compile(*shared, 12),
+                       again = compile(*shared, 3);
+  ASSERT_FALSE(x.empty());
+  EXPECT_NE(x, y);
+  EXPECT_EQ(x, again);
+  EXPECT_EQ(x, compile(*makeContext(), 3));
+  EXPECT_EQ(y, compile(*makeContext(), 12));
+}
