@@ -1,16 +1,32 @@
-// RUN: heddle-opt %s --heddle-annotate="strategy=tensor(tp)" --heddle-partition | FileCheck %s
+// RUN: heddle-opt %s --heddle-partition --heddle-verify-local | FileCheck %s
 
 heddle.mesh @m ["tp" = 1]
 
-// A group of one rank has nothing to say: pending sums are sums, parts are
-// wholes.
-// CHECK-LABEL: func.func @mlp
+// A group of one rank has nothing to say: a pending sum is the sum, a part is
+// the whole.
+// CHECK-LABEL: func.func @sum
 // CHECK-NOT: comm.
 // CHECK: return
-func.func @mlp(%x: tensor<2x5x8xf32>, %wg: tensor<12x8xf32>, %wu: tensor<12x8xf32>, %wd: tensor<8x12xf32>) -> tensor<2x5x8xf32> attributes {heddle.mesh = @m} {
-  %g = heddle.linear %x, %wg : (tensor<2x5x8xf32>, tensor<12x8xf32>) -> tensor<2x5x12xf32>
-  %u = heddle.linear %x, %wu : (tensor<2x5x8xf32>, tensor<12x8xf32>) -> tensor<2x5x12xf32>
-  %h = heddle.glu silu %g, %u : (tensor<2x5x12xf32>, tensor<2x5x12xf32>) -> tensor<2x5x12xf32>
-  %d = heddle.linear %h, %wd : (tensor<2x5x12xf32>, tensor<8x12xf32>) -> tensor<2x5x8xf32>
-  return %d : tensor<2x5x8xf32>
+func.func @sum(%x: tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {}, {}], partial = sum{tp}>>)
+    -> tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {}, {}]>> attributes {heddle.mesh = @m} {
+  %0 = heddle.reshard %x because "test" : tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {}, {}], partial = sum{tp}>> -> tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {}, {}]>>
+  return %0 : tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {}, {}]>>
+}
+
+// CHECK-LABEL: func.func @scatter
+// CHECK-NOT: comm.
+// CHECK: return
+func.func @scatter(%x: tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {}, {}], partial = sum{tp}>>)
+    -> tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {tp}, {}]>> attributes {heddle.mesh = @m} {
+  %0 = heddle.reshard %x because "test" : tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {}, {}], partial = sum{tp}>> -> tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {tp}, {}]>>
+  return %0 : tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {tp}, {}]>>
+}
+
+// CHECK-LABEL: func.func @whole
+// CHECK-NOT: comm.
+// CHECK: return
+func.func @whole(%x: tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {tp}, {}]>>)
+    -> tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {}, {tp}]>> attributes {heddle.mesh = @m} {
+  %0 = heddle.reshard %x because "test" : tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {tp}, {}]>> -> tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {}, {tp}]>>
+  return %0 : tensor<1x4x8xf32, #heddle.sharding<@m, [{}, {}, {tp}]>>
 }
