@@ -234,11 +234,11 @@ std::string mlir::heddle::formatReport(const llvm::json::Object &report) {
     std::string axes;
     for (const llvm::json::Value &axis : *row.getArray("axes"))
       axes += (axes.empty() ? "" : ",") + axis.getAsString()->str();
-    os << llvm::formatv("  {0,-8} {1,-14} {2,-6} {3,5} x  {4,12}  {5}: {6}\n",
+    os << llvm::formatv("  {0,-11} {1,-14} {2,-6} {3,5} x  {4,12}  {5}: {6}\n",
                         *row.getString("variant"), *row.getString("kind"),
                         "{" + axes + "}", *row.getInteger("count"),
                         humanBytes(*row.getInteger("bytes")),
-                        *row.getString("op"), *row.getString("reason"));
+                        *row.getString("location"), *row.getString("reason"));
   }
   if (report.getArray("collectives")->empty())
     os << "  none\n";

@@ -209,7 +209,7 @@ private:
 
   void fill(const Job &job, TensorLayout layout, const uint8_t *data,
             uint8_t *out) const {
-    thread_local Buffers buffers;
+    Buffers buffers; // freed at once: an arena is all that stays
     const fb::Recipe &recipe = *job.recipe;
     DType dtype = static_cast<DType>(recipe.dtype());
     const Packing &packing = *findPacking(recipe.packing()->string_view());
