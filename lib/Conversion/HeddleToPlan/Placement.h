@@ -91,7 +91,8 @@ public:
 
   LogicalResult run();
 
-  const Place &get(Value value) const { return places.find(value)->second; }
+  /// A copy: `places` moves its entries when it grows.
+  Place get(Value value) const { return places.find(value)->second; }
   ArrayRef<NeededCopy> copiesBefore(Operation *op) const {
     auto it = copies.find(op);
     return it == copies.end() ? ArrayRef<NeededCopy>() : it->second;

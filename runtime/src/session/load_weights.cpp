@@ -8,6 +8,7 @@
 
 #include "session/load_weights.h"
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "bundle/validate_plan.h"
 #include "heddle_rt/convert.h"
@@ -19,6 +20,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
 
 namespace heddle::rt {
 namespace {
@@ -51,7 +53,8 @@ std::vector<int64_t> shapeOf(const fb::Recipe &recipe) {
 /// Scratch memory of a worker.
 struct Buffers {
   std::vector<float> floats;
-  std::vector<uint8_t> rowMajor;
+  /// As large as a matrix: a mapping of its own, for the heap would keep it.
+  Arena rowMajor;
   std::vector<uint8_t> blocks;
 };
 
@@ -209,7 +212,7 @@ private:
 
   void fill(const Job &job, TensorLayout layout, const uint8_t *data,
             uint8_t *out) const {
-    Buffers buffers; // freed at once: an arena is all that stays
+    Buffers buffers;
     const fb::Recipe &recipe = *job.recipe;
     DType dtype = static_cast<DType>(recipe.dtype());
     const Packing &packing = *findPacking(recipe.packing()->string_view());
@@ -218,7 +221,10 @@ private:
     int64_t bytes = findPacking("row_major@1")->bytes(rows, cols, dtype);
     bool padded = layout.hasPadding();
     if (packing.pack) {
-      buffers.rowMajor.resize(static_cast<size_t>(bytes));
+      Result<Arena> memory = Arena::allocate(bytes);
+      if (!memory)
+        throw std::bad_alloc();
+      buffers.rowMajor = memory.take();
       rowMajor = buffers.rowMajor.data();
     }
     if (padded)

@@ -19,7 +19,6 @@
 #include <condition_variable>
 #include <cstring>
 #include <exception>
-#include <malloc.h>
 #include <mutex>
 #include <sys/sysinfo.h>
 
@@ -120,13 +119,8 @@ public:
   Status
   loadWeights(const WeightSource &source,
               const std::function<void(int64_t, int64_t)> &progress) override {
-    Status loaded = heddle::rt::loadWeights(plan_, ranks_, source,
-                                            executor_->pool(), progress);
-#if defined(__GLIBC__)
-    // What repacking needed has been freed; the arenas are all that stays.
-    malloc_trim(0);
-#endif
-    return loaded;
+    return heddle::rt::loadWeights(plan_, ranks_, source, executor_->pool(),
+                                   progress);
   }
 
   Status resetStates() override {
