@@ -39,6 +39,8 @@ if shared and os.path.isdir(shared):
 # %golden: small models and numbers that other people's code computed.
 config.substitutions.append(
     ("%golden", os.path.join(config.test_source_root, "Golden")))
+# %bin: the folder of the programs.
+config.substitutions.append(("%bin", config.heddle_tools_dir))
 
 # %smollm2: what tools/install-deps --model fetches, 98 MB.
 smollm2 = os.environ.get("HEDDLE_SMOLLM2") or os.path.join(

@@ -362,8 +362,9 @@ def main():
         for i, entry in enumerate(wanted):
             print(f"[{i + 1}/{len(wanted)}] {entry[0]}", file=sys.stderr)
             results["measurements"].append(measure(bench, entry))
-    if options.output:
-        pathlib.Path(options.output).write_text(json.dumps(results, indent=1))
+            if options.output:  # each time: a run takes minutes
+                pathlib.Path(options.output).write_text(
+                    json.dumps(results, indent=1))
     print(table(results))
     return 0
 
