@@ -372,11 +372,13 @@ Value AttentionEmitter::findKeys(Value firstKey, Value count, Value *all) {
           some = b.both(some, isNear(lowest));
           every = b.both(every, isNear(highest));
         }
-        for (Value pool : {spec.key, spec.value}) {
-          const Buffer &memory = b.bufferOf(pool);
-          b.prefetch(memory, elementsOf(row),
-                     spec.e * getBlockBytes(memory.element));
-        }
+        // With many queries, all tiles but the first find them in a cache.
+        if (vectors == 1)
+          for (Value pool : {spec.key, spec.value}) {
+            const Buffer &memory = b.bufferOf(pool);
+            b.prefetch(memory, elementsOf(row),
+                       spec.e * getBlockBytes(memory.element));
+          }
         b.storeScalar(rows, j, b.select(some, b.toI32(row), no));
         b.storeScalar(positions, j, b.select(some, position, no));
         return SmallVector<Value>{
