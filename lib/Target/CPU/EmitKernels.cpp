@@ -29,23 +29,31 @@ struct KernelPlan {
 
 } // namespace
 
+/// Ops that no row program holds.
+static bool isLone(Operation *op) {
+  return isa<LinearOp, AttentionOp, AttentionPartialOp, SampleOp>(op);
+}
+
 /// A kernel of one op, or of linears with one input, and views of its operands
 /// and results.
 static LogicalResult planLone(KernelPlan &plan, const TargetRecord &target) {
   SmallVector<LinearOp> linears;
-  for (Operation *op : plan.kernel.ops) {
-    auto linear = dyn_cast<LinearOp>(op);
-    if (linear)
+  for (Operation *op : plan.kernel.ops)
+    if (auto linear = dyn_cast<LinearOp>(op))
       linears.push_back(linear);
-    if (plan.kernel.ops.size() != 1 &&
-        (!linear || linear.getInput() != linears.front().getInput()))
-      return op->emitOpError("expected to be alone in its kernel, with views "
-                             "of its operands and results");
+  bool ofOneInput = linears.size() == plan.kernel.ops.size() &&
+                    llvm::all_of(linears, [&](LinearOp linear) {
+                      return linear.getInput() == linears[0].getInput();
+                    });
+  if (plan.kernel.ops.size() != 1 && !ofOneInput)
+    return (*llvm::find_if(plan.kernel.ops, isLone))
+        ->emitOpError("expected to be alone in its kernel, with views "
+                      "of its operands and results");
+  for (Operation *op : plan.kernel.ops)
     for (Value result : op->getResults())
       if (plan.kernel.resultsOf(result).size() != 1)
         return op->emitOpError(
             "expected every result to leave the kernel once");
-  }
   plan.lone.assign(plan.kernel.ops.begin(), plan.kernel.ops.end());
   if (!linears.empty()) {
     plan.tiles = linearTiles(linears, target);
@@ -70,9 +78,7 @@ planKernel(func::FuncOp func, const TargetRecord &target) {
     return failure();
   auto plan = std::make_unique<KernelPlan>();
   plan->kernel = std::move(*kernel);
-  if (llvm::any_of(plan->kernel.ops, [](Operation *op) {
-        return isa<LinearOp, AttentionOp, AttentionPartialOp, SampleOp>(op);
-      })) {
+  if (llvm::any_of(plan->kernel.ops, isLone)) {
     if (failed(planLone(*plan, target)))
       return failure();
     return plan;
