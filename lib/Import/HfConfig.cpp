@@ -283,24 +283,31 @@ void HfReader::readRope() {
   config.ropeTheta = theta.value_or(10000);
   const Json *old = root.find("rope_scaling");
   const Json *current = root.find("rope_parameters");
+  auto read = [&](StringRef key, const Json &value) {
+    readRopeObject(key, value);
+    // Only an object with a rope_theta of its own has changed it.
+    if (!theta || *theta == config.ropeTheta)
+      return;
+    root.expected("rope_theta",
+                  "the value of '" + key + ".rope_theta', " +
+                      describeJson(value.at("rope_theta")),
+                  *root.find("rope_theta"));
+    config.ropeTheta = *theta;
+  };
   if (old)
-    readRopeObject("rope_scaling", *old);
+    read("rope_scaling", *old);
   if (!current)
     return;
   ModelConfig before = config;
-  readRopeObject("rope_parameters", *current);
+  read("rope_parameters", *current);
   if (old &&
       (before.ropeScaling != config.ropeScaling ||
        before.ropeFactor != config.ropeFactor ||
        before.ropeLow != config.ropeLow || before.ropeHigh != config.ropeHigh ||
-       before.ropeOriginal != config.ropeOriginal))
+       before.ropeOriginal != config.ropeOriginal ||
+       (old->contains("rope_theta") && before.ropeTheta != config.ropeTheta)))
     root.expected("rope_parameters",
                   "what 'rope_scaling' says, " + describeJson(*old), *current);
-  if (theta && *theta != config.ropeTheta)
-    root.expected("rope_theta",
-                  "the value of 'rope_parameters.rope_theta', " +
-                      (*current)["rope_theta"].dump(),
-                  *root.find("rope_theta"));
 }
 
 void HfReader::readRopeObject(StringRef key, const Json &value) {

@@ -212,6 +212,8 @@ def config_seeds():
                                "vocab_size": 9}).encode(),
         "llama3": config(rope_scaling=llama3),
         "parameters": config(rope_parameters=dict(llama3, rope_theta=5.0)),
+        "thetas": config(rope_theta=5, rope_scaling={"rope_theta": 7},
+                         rope_parameters={"rope_type": "default"}),
         "linear": config(rope_scaling={"type": "linear", "factor": 2}),
         "yarn": config(rope_scaling={"type": "yarn", "factor": 2}),
         "biases": config(attention_bias=True, mlp_bias=True,
@@ -236,8 +238,31 @@ def config_seeds():
     }
 
 
+# What a mutation of bytes would hardly ever write.
+CONFIG_WORDS = """
+model_type llama mistral qwen2 qwen3 architectures hidden_size n_embd
+intermediate_size num_hidden_layers num_attention_heads num_key_value_heads
+head_dim vocab_size max_position_embeddings rms_norm_eps tie_word_embeddings
+rope_theta rope_scaling rope_parameters rope_type type default linear factor
+low_freq_factor high_freq_factor original_max_position_embeddings
+partial_rotary_factor hidden_act hidden_activation silu gelu gelu_new relu
+attention_bias mlp_bias sliding_window use_sliding_window max_window_layers
+layer_types full_attention sliding_attention dtype torch_dtype bfloat16
+quantization_config num_experts text_config
+""".split()
+
+
+def config_dictionary():
+    lines = [f'"\\"{word}\\""' for word in CONFIG_WORDS]
+    lines += ['"' + word.replace('"', '\\"') + '"'
+              for word in ("null", "true", "false", "{}", "[]", "-1", "1e9",
+                           "0.5", "18446744073709551615", ":{", ",")]
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
     write("config", config_seeds())
+    (HERE / "config.dict").write_text(config_dictionary())
     write("safetensors", safetensors_seeds())
     write("gguf", gguf_seeds())
     write("hf_index", index_seeds())

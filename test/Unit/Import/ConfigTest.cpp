@@ -264,6 +264,25 @@ TEST(Config, RotaryScalingRefused) {
                 .errors,
             Lines({"'rope_theta': expected the value of "
                    "'rope_parameters.rope_theta', 6, got 5"}));
+  // Both objects, of which only the older has a base.
+  EXPECT_EQ(readLlama({{"rope_theta", "5"},
+                       {"rope_scaling", "{\"rope_theta\": 7}"},
+                       {"rope_parameters", "{\"rope_type\": \"default\"}"}})
+                .errors,
+            Lines({"'rope_theta': expected the value of "
+                   "'rope_scaling.rope_theta', 7, got 5"}));
+  EXPECT_EQ(readLlama({{"rope_theta", "5"},
+                       {"rope_scaling", "{\"rope_theta\": 7}"},
+                       {"rope_parameters", "3"}})
+                .errors,
+            Lines({"'rope_theta': expected the value of "
+                   "'rope_scaling.rope_theta', 7, got 5",
+                   "'rope_parameters': expected an object or null, got 3"}));
+  EXPECT_EQ(readLlama({{"rope_scaling", "{\"rope_theta\": 7}"},
+                       {"rope_parameters", "{\"rope_theta\": 8}"}})
+                .errors,
+            Lines({"'rope_parameters': expected what 'rope_scaling' says, "
+                   "{\"rope_theta\":7}, got {\"rope_theta\":8}"}));
 }
 
 TEST(Config, Windows) {
