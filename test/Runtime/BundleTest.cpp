@@ -8,7 +8,7 @@
 
 #include "PlanBuilder.h"
 
-#include "bundle/kernel_library.h"
+#include "base/cpu_features.h"
 #include "bundle/validate_plan.h"
 
 #include <cstdio>

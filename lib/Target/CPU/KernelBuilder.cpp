@@ -261,9 +261,12 @@ void KernelBuilder::transpose(MutableArrayRef<Value> rows) {
 
 Value KernelBuilder::intrinsic(StringRef name, Type type,
                                ValueRange arguments) {
-  return LLVM::CallIntrinsicOp::create(*this, type, getStringAttr(name),
-                                       arguments)
-      .getResults();
+  StringAttr callee = getStringAttr(name);
+  if (type)
+    return LLVM::CallIntrinsicOp::create(*this, type, callee, arguments)
+        .getResults();
+  LLVM::CallIntrinsicOp::create(*this, callee, arguments);
+  return {};
 }
 
 Value KernelBuilder::byRegisters(

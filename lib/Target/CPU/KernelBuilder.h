@@ -38,10 +38,12 @@ struct Buffer {
 
 /// A block of 32 quantised activations (!heddle.q8) in i32 words.
 struct QuantizedBlock {
-  static constexpr int64_t kElements = 32, kWords = 10;
-  /// The fp32 scale's bits; the sum of the integers; the integers, four in a
+  static constexpr int64_t kElements = 32, kWords = 12;
+  /// The fp32 scale; the sum of the integers, and its product with the scale in
+  /// fp32; zero, so that few blocks cross a cache line; the integers, four in a
   /// word.
-  static constexpr int64_t kScale = 0, kSum = 1, kIntegers = 2;
+  static constexpr int64_t kScale = 0, kSum = 1, kOffset = 2, kUnused = 3,
+                           kIntegers = 4;
 };
 
 class KernelBuilder : public ImplicitLocOpBuilder {
@@ -133,6 +135,9 @@ public:
   /// columns.
   void transpose(MutableArrayRef<Value> rows);
 
+  /// An LLVM intrinsic; no result if `type` is null.
+  Value intrinsic(StringRef name, Type type, ValueRange arguments);
+
   // Memory.
   Value loadLanes(const Buffer &buffer, Value at, Value mask = {});
   void storeLanes(const Buffer &buffer, Value at, Value v, Value mask = {});
@@ -197,7 +202,6 @@ private:
   /// instruction on whole registers.
   Value byRegisters(ArrayRef<Value> operands,
                     function_ref<Value(ArrayRef<Value>)> instruction);
-  Value intrinsic(StringRef name, Type type, ValueRange arguments);
   Value widen(Value stored, Type element);
   Value narrow(Value v, Type element);
   Value decodeBlock(const Buffer &matrix, Value rowBytes, Value column);

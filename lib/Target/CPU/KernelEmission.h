@@ -25,6 +25,10 @@ void emitLinears(KernelBuilder &b, ArrayRef<LinearOp> ops);
 // … with a packed weight: units of work, and some of them.
 int64_t panelLinearUnits(LinearOp op, const TargetRecord &target);
 void emitPanelLinear(KernelBuilder &b, LinearOp op, Value from, Value to);
+// … of many rows of int8 activations, where the target has tile registers.
+bool isTileLinear(LinearOp op, const TargetRecord &target);
+int64_t tileLinearUnits(LinearOp op);
+void emitTileLinear(KernelBuilder &b, LinearOp op, Value from, Value to);
 
 // sample
 int64_t sampleTiles(SampleOp op);

@@ -115,6 +115,8 @@ LogicalResult cpu::checkLinear(const KernelFunction &kernel, LinearOp op) {
 
 /// Units of work that write different elements.
 static int64_t unitsOf(LinearOp op, const TargetRecord &target) {
+  if (isTileLinear(op, target))
+    return tileLinearUnits(op);
   if (getPacking(op.getWeight().getType()))
     return panelLinearUnits(op, target);
   int64_t m = product(tensorShape(op.getInput()).drop_back());
@@ -149,7 +151,9 @@ void cpu::emitLinears(KernelBuilder &b, ArrayRef<LinearOp> ops) {
       return b.isub(arith::MinUIOp::create(b, above, b.index(first + units)),
                     b.index(first));
     };
-    if (getPacking(op.getWeight().getType()))
+    if (isTileLinear(op, b.target))
+      emitTileLinear(b, op, clip(from), clip(to));
+    else if (getPacking(op.getWeight().getType()))
       emitPanelLinear(b, op, clip(from), clip(to));
     else
       LinearEmitter(b, op).emit(clip(from), clip(to));

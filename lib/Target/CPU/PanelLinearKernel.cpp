@@ -285,8 +285,9 @@ void PanelLinear::addIntegers(ArrayRef<WeightBlock> weights, Value block,
                   b.getF32Type());
     Value wideD = b.splat(d), offset;
     if (weight.format.hasMinima)
-      offset = b.splat(
-          b.fmul(arith::SIToFPOp::create(b, b.getF32Type(), integer[i]), d));
+      offset = b.splat(b.bitcast(
+          b.loadScalar(input, b.iadd(base[i], QuantizedBlock::kOffset)),
+          b.getF32Type()));
     for (size_t v = 0; v < weights.size(); ++v) {
       Value &sum = sums[v * rows + i];
       Value product = arith::SIToFPOp::create(b, b.lanesOf(b.getF32Type()),

@@ -42,12 +42,17 @@ static void quantizeBlock(KernelBuilder &b, ArrayRef<Value> x,
         bytes, VectorType::get({b.lanes() / 4}, b.getI32Type())));
   }
   sum = b.reduce(sum, [&](Value a, Value c) { return b.iadd(a, c); });
+  Value offset =
+      b.bitcast(b.fmul(arith::SIToFPOp::create(b, b.getF32Type(), sum), scale),
+                b.getI32Type());
   for (int64_t operand : results) {
     const Buffer &out = b.operands[operand];
     auto word = [&](int64_t i) { return b.iadd(at, i); };
     b.storeScalar(out, word(QuantizedBlock::kScale),
                   b.bitcast(scale, b.getI32Type()));
     b.storeScalar(out, word(QuantizedBlock::kSum), sum);
+    b.storeScalar(out, word(QuantizedBlock::kOffset), offset);
+    b.storeScalar(out, word(QuantizedBlock::kUnused), b.i32(0));
     for (auto [i, value] : llvm::enumerate(words))
       vector::StoreOp::create(
           b, value, out.memref,

@@ -8,6 +8,7 @@
 
 #include "heddle_rt/bundle.h"
 
+#include "base/cpu_features.h"
 #include "base/text.h"
 #include "bundle/container.h"
 #include "bundle/kernel_library.h"

@@ -13,10 +13,6 @@
 
 namespace heddle::rt {
 
-/// Refuses a comma-separated list of CPU features (LLVM's names: "avx2",
-/// "avx512vnni", …) that this processor lacks or this runtime does not know.
-Status checkCpuFeatures(std::string_view features);
-
 /// A shared object that lives in memory only.
 class KernelLibrary {
 public:

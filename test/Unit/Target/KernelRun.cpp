@@ -8,8 +8,11 @@
 
 #include "KernelRun.h"
 
+#include "base/cpu_features.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 #include <cmath>
@@ -67,10 +70,15 @@ int64_t sizeOf(const std::vector<int64_t> &shape) {
 /// x86-64-v3 with vectors of twice its lanes, which LLVM splits: the code of
 /// wide targets, where there is no AVX-512 to run it.
 static constexpr const char *kWideLanes = "16 lanes on x86-64-v3";
+static constexpr const char *kNoTiles = "host without tiles";
 
 static FailureOr<cpu::TargetRecord> targetRecord(const std::string &name) {
   FailureOr<cpu::TargetRecord> record =
-      cpu::TargetRecord::get(name == kWideLanes ? "x86-64-v3" : name.c_str());
+      cpu::TargetRecord::get(name == kWideLanes ? "x86-64-v3"
+                             : name == kNoTiles ? "host"
+                                                : name.c_str());
+  if (succeeded(record) && name == kNoTiles)
+    record->amxInt8 = false;
   if (succeeded(record) && name == kWideLanes) {
     record->lanes = 16;
     record->registers = 32;
@@ -85,6 +93,10 @@ std::vector<std::string> runnableTargets() {
   if (cpu::TargetRecord::host().vnni)
     targets.push_back("host");
   return targets;
+}
+
+std::string targetWithoutTiles() {
+  return cpu::TargetRecord::host().amxInt8 ? kNoTiles : "";
 }
 
 void expectNear(const Numbers &got, const Numbers &want, double absolute,
@@ -301,6 +313,12 @@ KernelRun::KernelRun(const std::string &text, const std::string &target) {
   if (failed(object))
     return;
 
+  ::heddle::rt::Status allowed =
+      ::heddle::rt::checkCpuFeatures(llvm::join(record->required, ","));
+  if (!allowed.ok()) {
+    ADD_FAILURE() << allowed.message();
+    return;
+  }
   file = memfd_create("kernel", MFD_CLOEXEC);
   EXPECT_EQ(write(file, object->data(), object->size()),
             static_cast<ssize_t>(object->size()));

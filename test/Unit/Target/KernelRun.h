@@ -39,6 +39,8 @@ int64_t sizeOf(const std::vector<int64_t> &shape);
 
 /// The processors that this machine can run code for.
 std::vector<std::string> runnableTargets();
+/// This processor without its tile registers; empty if it has none.
+std::string targetWithoutTiles();
 
 /// One compiled kernel with guarded memory for its operands.
 class KernelRun {

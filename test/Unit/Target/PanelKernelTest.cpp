@@ -49,42 +49,47 @@ struct Panels {
   }
 };
 
-/// Blocks of activations, {fp32 scale, i32 sum, 32 int8}, by the definition of
-/// heddle.quantize.
+/// Blocks of activations, {fp32 scale, i32 sum, fp32 scale * sum, 0, 32 int8},
+/// by the definition of heddle.quantize.
 std::vector<uint8_t> quantise(const Numbers &x) {
-  std::vector<uint8_t> bytes(x.size() / 32 * 40);
+  std::vector<uint8_t> bytes(x.size() / 32 * 48);
   for (size_t block = 0; block < x.size() / 32; ++block) {
     double top = 0;
     for (size_t i = 0; i < 32; ++i)
       top = std::max(top, std::fabs(x[block * 32 + i]));
     float scale = static_cast<float>(top) / 127.0f;
-    uint8_t *out = bytes.data() + block * 40;
+    uint8_t *out = bytes.data() + block * 48;
     int32_t sum = 0;
     for (size_t i = 0; i < 32; ++i) {
       double q = top > 0 ? std::nearbyint(x[block * 32 + i] * (127 / top)) : 0;
       sum += static_cast<int32_t>(q);
-      out[8 + i] = static_cast<uint8_t>(static_cast<int8_t>(q));
+      out[16 + i] = static_cast<uint8_t>(static_cast<int8_t>(q));
     }
     std::memcpy(out, &scale, 4);
     std::memcpy(out + 4, &sum, 4);
+    float offset = static_cast<float>(sum) * scale;
+    std::memcpy(out + 8, &offset, 4);
   }
   return bytes;
 }
 
 Numbers dequantise(const std::vector<uint8_t> &bytes) {
   Numbers values;
-  for (size_t at = 0; at < bytes.size(); at += 40) {
+  for (size_t at = 0; at < bytes.size(); at += 48) {
     float scale;
     std::memcpy(&scale, bytes.data() + at, 4);
     for (size_t i = 0; i < 32; ++i)
       values.push_back(static_cast<double>(scale) *
-                       static_cast<int8_t>(bytes[at + 8 + i]));
+                       static_cast<int8_t>(bytes[at + 16 + i]));
   }
   return values;
 }
 
-void checkPanels(const std::string &target, int64_t t, int64_t n, int64_t k,
-                 const std::string &format, bool integers, bool bias) {
+/// Compares a product with its definition, and gives its bytes.
+std::vector<uint8_t> checkPanels(const std::string &target, int64_t t,
+                                 int64_t n, int64_t k,
+                                 const std::string &format, bool integers,
+                                 bool bias) {
   Panels w(format, n, k, 123);
   std::string x = tensor({1, t, k}, integers ? "!heddle.q8" : "f32");
   std::string y = tensor({1, t, n}, "f32"), c = tensor({n}, "f32");
@@ -124,6 +129,7 @@ void checkPanels(const std::string &target, int64_t t, int64_t n, int64_t k,
              target + " " + format + (integers ? " x q8 " : " x f32 ") +
                  std::to_string(t) + "x" + std::to_string(n) + "x" +
                  std::to_string(k));
+  return run.bytes(bias ? 3 : 2);
 }
 
 } // namespace
@@ -137,6 +143,25 @@ TEST(PanelKernel, Products) {
         for (auto [t, n] :
              {std::pair<int64_t, int64_t>{1, 48}, {1, 21}, {5, 1}, {29, 35}})
           checkPanels(target, t, n, 32 * (n % 5 + 1), format, integers, t == 5);
+}
+
+// Tile registers give the bits that vector registers give: whole tiles and
+// others, chunks of columns, an odd block, one alone.
+TEST(PanelKernel, TilesGiveTheSameBits) {
+  std::string without = targetWithoutTiles();
+  if (without.empty())
+    GTEST_SKIP() << "this processor has no tile registers";
+  for (std::string format : {"q8_0", "q4_0", "q4_1"})
+    for (auto [t, n, blocks] :
+         {std::tuple<int64_t, int64_t, int64_t>{12, 32, 4},
+          {13, 40, 1},
+          {24, 16, 2},
+          {31, 35, 3},
+          {17, 48, 53},
+          {12, 7, 48}})
+      for (bool bias : {false, true})
+        EXPECT_EQ(checkPanels("host", t, n, 32 * blocks, format, true, bias),
+                  checkPanels(without, t, n, 32 * blocks, format, true, bias));
 }
 
 // … of 16-bit floats, with any number of columns.

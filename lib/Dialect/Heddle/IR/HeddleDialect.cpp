@@ -66,7 +66,7 @@ static BlockFormat getBlockFormat(Type type) {
       .Case<Q5_1Type>([](auto) { return BlockFormat{32, 24}; })
       .Case<Q8_0Type>([](auto) { return BlockFormat{32, 34}; })
       .Case<Q6_KType>([](auto) { return BlockFormat{256, 210}; })
-      .Case<Q8Type>([](auto) { return BlockFormat{32, 40}; })
+      .Case<Q8Type>([](auto) { return BlockFormat{32, 48}; })
       .Default([](Type t) {
         unsigned bits = t.isIntOrFloat() ? t.getIntOrFloatBitWidth() : 64;
         return BlockFormat{1, static_cast<int64_t>((bits + 7) / 8)};

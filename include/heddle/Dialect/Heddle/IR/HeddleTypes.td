@@ -33,11 +33,11 @@ def Heddle_Q6_K : Heddle_BlockType<"Q6_K", "q6_k", 256, 210>;
 
 def Heddle_Q8 : TypeDef<Heddle_Dialect, "Q8"> {
   let mnemonic = "q8";
-  let summary = "element of a block of 32 activations in 40 bytes";
+  let summary = "element of a block of 32 activations in 48 bytes";
   let description = [{
     Element type of quantised activations: per block of 32 values along the
-    innermost dimension an fp32 scale, the i32 sum of the integers, and 32
-    signed bytes. Values are scale * integer. Made by `heddle.quantize`, read by
+    innermost dimension an fp32 scale, the i32 sum of the integers, scale * sum
+    in fp32, and 32 signed bytes. Values are scale * integer. Made by `heddle.quantize`, read by
     `heddle.linear`; never a parameter or a host's tensor.
   }];
 }
