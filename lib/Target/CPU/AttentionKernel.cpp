@@ -67,7 +67,8 @@ struct AttentionSpec {
   int64_t queries() const { return t * group(); }
   /// Query vectors of a tile.
   int64_t vectors(const TargetRecord &target) const {
-    return queries() > target.lanes ? 2 : 1;
+    int64_t most = target.registers >= 32 ? 3 : 2;
+    return std::min<int64_t>(most, llvm::divideCeil(queries(), target.lanes));
   }
   /// Tiles of all sequences and heads.
   int64_t units(const TargetRecord &target) const {
@@ -131,11 +132,21 @@ private:
   void emitTile();
   void loadQueries();
   SmallVector<Value> emitBlock(Value firstKey, Value keys, ValueRange state);
-  Value findKeys(Value firstKey, Value count, Value *all);
+  /// Of a block's keys: those before `seen` are all that a query may see; those
+  /// before `shared` are seen by every query.
+  struct KeyRange {
+    Value seen, shared;
+  };
+  KeyRange findKeys(Value firstKey, Value count);
   void pack(const Buffer &from, Value count);
-  Vectors emitScores(Value steps);
+  Vectors emitScores(const KeyRange &keys);
+  SmallVector<Value> emitScoresOf(Value from, Value to, ValueRange top,
+                                  ArrayRef<Value> windowEnd, bool masked);
+  Value seesKey(Value key, int64_t v, ArrayRef<Value> windowEnd);
   Vectors emitWeights(Value steps, ArrayRef<Value> top);
-  void addValues(Value count, ArrayRef<Value> correction, bool masked);
+  void addValues(const KeyRange &keys, ArrayRef<Value> correction);
+  SmallVector<Value> addValuesOf(Value from, Value to, Value firstColumn,
+                                 int64_t columns, ValueRange tile, bool masked);
   void storeResults(ArrayRef<Value> top, ArrayRef<Value> total);
 
   /// First element of a key or value.
@@ -299,14 +310,14 @@ SmallVector<Value> AttentionEmitter::emitBlock(Value firstKey, Value keys,
                                                ValueRange state) {
   Value count =
       arith::MinUIOp::create(b, b.isub(keys, firstKey), b.index(keysOfBlock));
-  Value all;
-  Value any = findKeys(firstKey, count, &all);
+  KeyRange range = findKeys(firstKey, count);
   return b.ifElse(
-      any, state.getTypes(),
+      b.icmp(arith::CmpIPredicate::ugt, range.seen, b.index(0)),
+      state.getTypes(),
       [&] {
-        Value steps = b.idiv(b.iadd(count, step - 1), step);
+        Value steps = b.idiv(b.iadd(range.seen, step - 1), step);
         pack(b.bufferOf(spec.key), b.imul(steps, step));
-        Vectors top = emitScores(steps), correction, safe;
+        Vectors top = emitScores(range), correction, safe;
         for (int64_t v = 0; v < vectors; ++v) {
           top[v] = b.fmax(state[v], top[v]);
           // Nothing seen yet: weights of zero, not NaN.
@@ -315,17 +326,8 @@ SmallVector<Value> AttentionEmitter::emitBlock(Value firstKey, Value keys,
           correction.push_back(buildExp(b, b.fsub(state[v], safe[v])));
         }
         Vectors added = emitWeights(steps, safe);
-        pack(b.bufferOf(spec.value), count);
-        b.ifElse(
-            all, {},
-            [&] {
-              addValues(count, correction, /*masked=*/false);
-              return SmallVector<Value>();
-            },
-            [&] {
-              addValues(count, correction, /*masked=*/true);
-              return SmallVector<Value>();
-            });
+        pack(b.bufferOf(spec.value), range.seen);
+        addValues(range, correction);
         SmallVector<Value> next(top);
         for (int64_t v = 0; v < vectors; ++v)
           next.push_back(b.fma(state[vectors + v], correction[v], added[v]));
@@ -335,19 +337,17 @@ SmallVector<Value> AttentionEmitter::emitBlock(Value firstKey, Value keys,
 }
 
 /// Positions and rows of a block's keys, -1 for those that do not exist or that
-/// no query can see. True if a query may see one; `all`, if every query sees
-/// every one.
-Value AttentionEmitter::findKeys(Value firstKey, Value count, Value *all) {
+/// no query can see.
+AttentionEmitter::KeyRange AttentionEmitter::findKeys(Value firstKey,
+                                                      Value count) {
   Value no = b.i32(-1);
   Value padding = b.imul(b.idiv(b.iadd(count, step - 1), step), step);
   b.loop(count, padding, 1, [&](Value j) {
     b.storeScalar(rows, j, no);
     b.storeScalar(positions, j, no);
   });
-  Type flag = b.getI1Type();
-  Value no1 = b.constantInt(flag, 0), yes1 = b.constantInt(flag, 1);
   SmallVector<Value> found = b.loop(
-      b.index(0), count, 1, ValueRange{no1, yes1},
+      b.index(0), count, 1, ValueRange{b.index(0), b.index(0)},
       [&](Value j, ValueRange carry) {
         auto [row, position, exists] =
             spec.keyRowOf(b, sequence, b.iadd(firstKey, j));
@@ -381,12 +381,13 @@ Value AttentionEmitter::findKeys(Value firstKey, Value count, Value *all) {
           }
         b.storeScalar(rows, j, b.select(some, b.toI32(row), no));
         b.storeScalar(positions, j, b.select(some, position, no));
+        Value next = b.iadd(j, 1);
+        Value leading = b.icmp(arith::CmpIPredicate::eq, carry[1], j);
         return SmallVector<Value>{
-            arith::OrIOp::create(b, carry[0], some).getResult(),
-            b.both(carry[1], every)};
+            b.select(some, next, carry[0]),
+            b.select(b.both(every, leading), next, carry[1])};
       });
-  *all = found[1];
-  return found[0];
+  return {found[0], found[1]};
 }
 
 /// Keys or values of a block, side by side; zeros for those that nobody sees,
@@ -416,7 +417,7 @@ void AttentionEmitter::pack(const Buffer &from, Value count) {
 
 /// scores[key][query] of the block, -inf where a query does not see a key; the
 /// maxima.
-AttentionEmitter::Vectors AttentionEmitter::emitScores(Value steps) {
+AttentionEmitter::Vectors AttentionEmitter::emitScores(const KeyRange &keys) {
   SmallVector<Value> windowEnd; // positions that a query sees are above it
   if (spec.window > 0)
     for (Value position : queryPositions) {
@@ -425,46 +426,61 @@ AttentionEmitter::Vectors AttentionEmitter::emitScores(Value steps) {
       int64_t window = std::min<int64_t>(spec.window, INT32_MAX);
       windowEnd.push_back(b.isub(low, b.splat(b.i32(window))));
     }
-  return b.loop(
-      b.index(0), steps, 1, SmallVector<Value>(vectors, minusInfinity),
-      [&](Value s, ValueRange carry) {
-        Value firstKey = b.imul(s, step), base = b.imul(firstKey, spec.e);
-        SmallVector<Value> tile =
-            b.staticLoop(spec.e, 1, SmallVector<Value>(step * vectors, zero),
-                         [&](Value e, ValueRange sum) {
-                           SmallVector<Value> next(sum);
-                           Vectors q;
-                           for (int64_t v = 0; v < vectors; ++v)
-                             q.push_back(b.loadLanes(query, at(e, v)));
-                           for (int64_t k = 0; k < step; ++k) {
-                             Value key = b.splat(b.loadScalar(
-                                 packed, b.iadd(b.iadd(base, e), k * spec.e)));
-                             for (int64_t v = 0; v < vectors; ++v)
-                               next[k * vectors + v] =
-                                   b.fma(q[v], key, next[k * vectors + v]);
-                           }
-                           return next;
-                         });
-        SmallVector<Value> top(carry);
-        for (int64_t k = 0; k < step; ++k) {
-          Value key = b.iadd(firstKey, k);
-          Value position = b.splat(b.loadScalar(positions, key));
-          for (int64_t v = 0; v < vectors; ++v) {
-            Value seen =
-                b.icmp(arith::CmpIPredicate::sge, position, b.splat(b.i32(0)));
-            if (spec.causal)
-              seen = b.both(seen, b.icmp(arith::CmpIPredicate::sle, position,
-                                         queryPositions[v]));
-            if (spec.window > 0)
-              seen = b.both(seen, b.icmp(arith::CmpIPredicate::sgt, position,
-                                         windowEnd[v]));
-            Value score = b.select(seen, tile[k * vectors + v], minusInfinity);
-            b.storeLanes(scores, at(key, v), score);
-            top[v] = b.fmax(top[v], score);
+  Value shared = b.idiv(keys.shared, step);
+  Value steps = b.idiv(b.iadd(keys.seen, step - 1), step);
+  Vectors top(vectors, minusInfinity);
+  top = emitScoresOf(b.index(0), shared, top, windowEnd, /*masked=*/false);
+  return emitScoresOf(shared, steps, top, windowEnd, /*masked=*/true);
+}
+
+SmallVector<Value> AttentionEmitter::emitScoresOf(Value from, Value to,
+                                                  ValueRange top,
+                                                  ArrayRef<Value> windowEnd,
+                                                  bool masked) {
+  return b.loop(from, to, 1, top, [&](Value s, ValueRange carry) {
+    Value firstKey = b.imul(s, step), base = b.imul(firstKey, spec.e);
+    SmallVector<Value> tile = b.staticLoop(
+        spec.e, 1, SmallVector<Value>(step * vectors, zero),
+        [&](Value e, ValueRange sum) {
+          SmallVector<Value> next(sum);
+          Vectors q;
+          for (int64_t v = 0; v < vectors; ++v)
+            q.push_back(b.loadLanes(query, at(e, v)));
+          for (int64_t k = 0; k < step; ++k) {
+            Value key = b.splat(
+                b.loadScalar(packed, b.iadd(b.iadd(base, e), k * spec.e)));
+            for (int64_t v = 0; v < vectors; ++v)
+              next[k * vectors + v] = b.fma(q[v], key, next[k * vectors + v]);
           }
-        }
-        return top;
-      });
+          return next;
+        });
+    SmallVector<Value> next(carry);
+    for (int64_t k = 0; k < step; ++k) {
+      Value key = b.iadd(firstKey, k);
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value score = tile[k * vectors + v];
+        if (masked)
+          score = b.select(seesKey(key, v, windowEnd), score, minusInfinity);
+        b.storeLanes(scores, at(key, v), score);
+        next[v] = b.fmax(next[v], score);
+      }
+    }
+    return next;
+  });
+}
+
+/// Which queries of a vector see a key of the block.
+Value AttentionEmitter::seesKey(Value key, int64_t v,
+                                ArrayRef<Value> windowEnd) {
+  Value position = b.splat(b.loadScalar(positions, key));
+  Value seen = b.icmp(arith::CmpIPredicate::sge, position, b.splat(b.i32(0)));
+  if (spec.causal)
+    seen = b.both(
+        seen, b.icmp(arith::CmpIPredicate::sle, position, queryPositions[v]));
+  if (spec.window > 0)
+    seen =
+        b.both(seen, b.icmp(arith::CmpIPredicate::sgt, position, windowEnd[v]));
+  return seen;
 }
 
 /// scores become e^(score - top); their sums.
@@ -484,35 +500,19 @@ AttentionEmitter::Vectors AttentionEmitter::emitWeights(Value steps,
                 });
 }
 
-/// sums = sums * correction + weights * values. `masked` keeps the value of a
-/// key from queries that do not see it: zero times infinity is not zero.
-void AttentionEmitter::addValues(Value count, ArrayRef<Value> correction,
-                                 bool masked) {
+/// sums = sums * correction + weights * values.
+void AttentionEmitter::addValues(const KeyRange &keys,
+                                 ArrayRef<Value> correction) {
   auto emitColumns = [&](Value first, int64_t columns) {
     SmallVector<Value> tile;
     for (int64_t c = 0; c < columns; ++c)
       for (int64_t v = 0; v < vectors; ++v)
         tile.push_back(
             b.fmul(b.loadLanes(sums, at(b.iadd(first, c), v)), correction[v]));
-    tile = b.loop(b.index(0), count, 1, tile, [&](Value key, ValueRange carry) {
-      SmallVector<Value> next(carry);
-      Vectors weight, seen;
-      for (int64_t v = 0; v < vectors; ++v) {
-        weight.push_back(b.loadLanes(scores, at(key, v)));
-        if (masked)
-          seen.push_back(b.fcmp(arith::CmpFPredicate::UNE, weight[v], zero));
-      }
-      Value base = b.iadd(b.imul(key, spec.e), first);
-      for (int64_t c = 0; c < columns; ++c) {
-        Value value = b.splat(b.loadScalar(packed, b.iadd(base, c)));
-        for (int64_t v = 0; v < vectors; ++v) {
-          Value &sum = next[c * vectors + v];
-          Value more = b.fma(weight[v], value, sum);
-          sum = masked ? b.select(seen[v], more, sum) : more;
-        }
-      }
-      return next;
-    });
+    tile = addValuesOf(b.index(0), keys.shared, first, columns, tile,
+                       /*masked=*/false);
+    tile = addValuesOf(keys.shared, keys.seen, first, columns, tile,
+                       /*masked=*/true);
     for (int64_t c = 0; c < columns; ++c)
       for (int64_t v = 0; v < vectors; ++v)
         b.storeLanes(sums, at(b.iadd(first, c), v), tile[c * vectors + v]);
@@ -524,6 +524,33 @@ void AttentionEmitter::addValues(Value count, ArrayRef<Value> correction,
   });
   if (int64_t rest = spec.e % step)
     emitColumns(b.index(whole * step), rest);
+}
+
+/// Adds to a register tile of columns. `masked` keeps the value of a key from
+/// queries that do not see it: zero times infinity is not zero.
+SmallVector<Value> AttentionEmitter::addValuesOf(Value from, Value to,
+                                                 Value firstColumn,
+                                                 int64_t columns,
+                                                 ValueRange tile, bool masked) {
+  return b.loop(from, to, 1, tile, [&](Value key, ValueRange carry) {
+    SmallVector<Value> next(carry);
+    Vectors weight, seen;
+    for (int64_t v = 0; v < vectors; ++v) {
+      weight.push_back(b.loadLanes(scores, at(key, v)));
+      if (masked)
+        seen.push_back(b.fcmp(arith::CmpFPredicate::UNE, weight[v], zero));
+    }
+    Value base = b.iadd(b.imul(key, spec.e), firstColumn);
+    for (int64_t c = 0; c < columns; ++c) {
+      Value value = b.splat(b.loadScalar(packed, b.iadd(base, c)));
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value &sum = next[c * vectors + v];
+        Value more = b.fma(weight[v], value, sum);
+        sum = masked ? b.select(seen[v], more, sum) : more;
+      }
+    }
+    return next;
+  });
 }
 
 void AttentionEmitter::storeResults(ArrayRef<Value> top,

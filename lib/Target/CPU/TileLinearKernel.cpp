@@ -40,11 +40,7 @@ constexpr int64_t kBlockBytes = PanelFormat::kRows * PanelFormat::kColumns;
 /// Blocks that are expanded at a time.
 constexpr int64_t kMostBlocks = 24;
 
-/// Blocks whose tiles are multiplied together, so that one hides the latency of
-/// the other: kGroup * kPanels tiles of products, one of activations for each
-/// block, and the weights fill the eight tile registers.
-constexpr int64_t kGroup = 1;
-/// Groups whose products are in memory: what a tile register stores cannot be
+/// Blocks whose products are in memory: what a tile register stores cannot be
 /// loaded before it has left the store buffer.
 constexpr int64_t kSlots = 2;
 
@@ -92,22 +88,22 @@ private:
   };
   void emitChunk(const Chunk &chunk);
   void expand(const Chunk &chunk);
-  void emitTile(const Chunk &chunk, Value firstRow, int64_t rows);
+  /// The last tile's first rows, `skipped` of them, belong to the one before:
+  /// all tiles have one shape, for a tile register has one in all of a kernel.
+  void emitTile(const Chunk &chunk, Value firstRow, int64_t skipped);
   void clear(ArrayRef<Value> panel);
 
-  /// Blocks of a chunk, for the rows of a tile.
-  struct Group {
+  /// One block of a chunk, for the rows of a tile.
+  struct Step {
     Value firstRow;
-    int64_t rows;
+    int64_t skipped;
     Value firstBlock, inChunk;
-    int64_t count, slot;
+    int64_t slot;
   };
-  /// Products of its blocks, into its slot.
-  void multiply(const Group &group);
-  /// Adds the products in its slot to a tile's sums.
-  void add(const Group &group, MutableArrayRef<Value> sums);
-  void addBlock(const Group &group, int64_t inGroup,
-                MutableArrayRef<Value> sums);
+  /// Products of the block, into the slot.
+  void multiply(const Step &step);
+  /// Adds the products in the slot to a tile's sums.
+  void add(const Step &step, MutableArrayRef<Value> sums);
 
   /// First element of a panel's block in `integers` and `factors`.
   Value expanded(int64_t panel, Value inChunk, int64_t size) {
@@ -117,8 +113,7 @@ private:
   /// First word of a block of a row of activations.
   Value inputAt(Value firstRow, Value block);
   /// First product of a row with a panel.
-  Value productsAt(const Group &group, int64_t block, int64_t panel,
-                   int64_t row);
+  Value productsAt(const Step &step, int64_t panel, int64_t row);
   Buffer &result() { return b.operands[b.kernel.resultsOf(op.getResult())[0]]; }
   /// A panel's column of a result row; the lanes that exist, null: all.
   std::pair<Value, Value> place(Value panel);
@@ -186,9 +181,8 @@ void TileLinear::emit(Value from, Value to) {
   factors = b.scratch(perChunk * PanelFormat::kRows *
                           (weight.format.hasMinima ? 2 : 1),
                       b.getF32Type());
-  products =
-      b.scratch(kSlots * kGroup * kPanels * tileRows * PanelFormat::kRows,
-                b.getI32Type());
+  products = b.scratch(kSlots * kPanels * tileRows * PanelFormat::kRows,
+                       b.getI32Type());
   b.loop(from, to, 1, [&](Value unit) {
     // The last unit repeats the last panel rather than pass it.
     SmallVector<Value> panel;
@@ -223,11 +217,11 @@ void TileLinear::emitChunk(const Chunk &chunk) {
   expand(chunk);
   int64_t whole = m / tileRows;
   b.staticLoop(whole, 1, ValueRange(), [&](Value i, ValueRange) {
-    emitTile(chunk, b.imul(i, tileRows), tileRows);
+    emitTile(chunk, b.imul(i, tileRows), /*skipped=*/0);
     return SmallVector<Value>();
   });
   if (int64_t rest = m % tileRows)
-    emitTile(chunk, b.index(whole * tileRows), rest);
+    emitTile(chunk, b.index(m - tileRows), tileRows - rest);
 }
 
 void TileLinear::expand(const Chunk &chunk) {
@@ -265,50 +259,44 @@ std::pair<Value, Value> TileLinear::place(Value panel) {
   return {column, mask};
 }
 
-void TileLinear::emitTile(const Chunk &chunk, Value firstRow, int64_t rows) {
+void TileLinear::emitTile(const Chunk &chunk, Value firstRow, int64_t skipped) {
   Sums sums;
   for (Value p : chunk.panel) {
     auto [column, mask] = place(p);
-    for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t i = skipped; i < tileRows; ++i) {
       Value at = b.iadd(b.imul(b.iadd(firstRow, i), n), column);
       sums.push_back(chunk.first ? b.constant(b.lanesOf(b.getF32Type()), 0.0)
                                  : b.loadLanes(result(), at, mask));
     }
   }
-  // The products of the next group are under way while a group is added. Slots
-  // are static: LLVM would load from all and select.
-  auto group = [&](Value inChunk, int64_t number, int64_t count) {
-    return Group{firstRow, rows,  chunk.firstBlock,
-                 inChunk,  count, number % kSlots};
+  // The next block's products are under way while a block is added. Slots are
+  // static: LLVM would load from all and select.
+  auto step = [&](Value inChunk, int64_t number) {
+    return Step{firstRow, skipped, chunk.firstBlock, inChunk, number % kSlots};
   };
-  int64_t whole = chunk.count / kGroup;
-  auto sizeOf = [&](int64_t number) {
-    return number < whole ? kGroup : chunk.count - whole * kGroup;
-  };
-  multiply(group(b.index(0), 0, sizeOf(0)));
-  int64_t trips = std::max<int64_t>(whole - 1, 0) / kSlots;
+  multiply(step(b.index(0), 0));
+  int64_t trips = (chunk.count - 1) / kSlots;
   sums = b.staticLoop(trips, 1, sums, [&](Value trip, ValueRange carry) {
     Sums next(carry);
-    for (int64_t g = 0; g < kSlots; ++g) {
-      Value at = b.iadd(b.imul(trip, kSlots * kGroup), g * kGroup);
-      multiply(group(b.iadd(at, kGroup), g + 1, kGroup));
-      add(group(at, g, kGroup), next);
+    for (int64_t i = 0; i < kSlots; ++i) {
+      Value at = b.iadd(b.imul(trip, kSlots), i);
+      multiply(step(b.iadd(at, 1), i + 1));
+      add(step(at, i), next);
     }
     return next;
   });
-  int64_t groups = llvm::divideCeil(chunk.count, kGroup);
-  for (int64_t g = trips * kSlots; g < groups; ++g) {
-    if (g + 1 < groups)
-      multiply(group(b.index((g + 1) * kGroup), g + 1, sizeOf(g + 1)));
-    add(group(b.index(g * kGroup), g, sizeOf(g)), sums);
+  for (int64_t i = trips * kSlots; i < chunk.count; ++i) {
+    if (i + 1 < chunk.count)
+      multiply(step(b.index(i + 1), i + 1));
+    add(step(b.index(i), i), sums);
   }
   for (auto [p, at] : llvm::enumerate(chunk.panel)) {
     auto [column, mask] = place(at);
     Value bias;
     if (chunk.last && op.getBias())
       bias = b.loadLanes(b.bufferOf(op.getBias()), column, mask);
-    for (int64_t i = 0; i < rows; ++i) {
-      Value sum = sums[p * rows + i];
+    for (int64_t i = skipped; i < tileRows; ++i) {
+      Value sum = sums[p * (tileRows - skipped) + i - skipped];
       b.storeLanes(result(), b.iadd(b.imul(b.iadd(firstRow, i), n), column),
                    bias ? b.fadd(sum, bias) : sum, mask);
     }
@@ -320,56 +308,43 @@ Value TileLinear::inputAt(Value firstRow, Value block) {
                 b.imul(block, QuantizedBlock::kWords));
 }
 
-Value TileLinear::productsAt(const Group &group, int64_t block, int64_t panel,
-                             int64_t row) {
-  int64_t tile = (group.slot * kGroup + block) * kPanels + panel;
-  return b.index((tile * tileRows + row) * PanelFormat::kRows);
+Value TileLinear::productsAt(const Step &step, int64_t panel, int64_t row) {
+  return b.index(((step.slot * kPanels + panel) * tileRows + row) *
+                 PanelFormat::kRows);
 }
 
-void TileLinear::multiply(const Group &group) {
-  const Buffer &input = b.bufferOf(op.getInput());
+void TileLinear::multiply(const Step &step) {
   int64_t width = 4 * PanelFormat::kRows;
+  Value first =
+      b.iadd(inputAt(step.firstRow, b.iadd(step.firstBlock, step.inChunk)),
+             QuantizedBlock::kIntegers);
+  Value a = load(memory(b.bufferOf(op.getInput()), first, 4 * rowWords()),
+                 tileRows, PanelFormat::kColumns);
   SmallVector<Value> tiles;
-  for (int64_t g = 0; g < group.count; ++g) {
-    Value inChunk = b.iadd(group.inChunk, g);
-    Value first =
-        b.iadd(inputAt(group.firstRow, b.iadd(group.firstBlock, inChunk)),
-               QuantizedBlock::kIntegers);
-    Value a = load(memory(input, first, 4 * rowWords()), group.rows,
-                   PanelFormat::kColumns);
-    for (int64_t p = 0; p < kPanels; ++p) {
-      Value w = load(memory(integers, expanded(p, inChunk, kBlockBytes), width),
-                     PanelFormat::kColumns / 4, width);
-      tiles.push_back(multiply(a, w, group.rows));
-    }
+  for (int64_t p = 0; p < kPanels; ++p) {
+    Value w =
+        load(memory(integers, expanded(p, step.inChunk, kBlockBytes), width),
+             PanelFormat::kColumns / 4, width);
+    tiles.push_back(multiply(a, w, tileRows));
   }
-  for (auto [t, tile] : llvm::enumerate(tiles))
-    store(
-        memory(products, productsAt(group, t / kPanels, t % kPanels, 0), width),
-        group.rows, width, tile);
+  for (auto [p, tile] : llvm::enumerate(tiles))
+    store(memory(products, productsAt(step, p, 0), width), tileRows, width,
+          tile);
 }
 
-void TileLinear::add(const Group &group, MutableArrayRef<Value> sums) {
-  for (int64_t g = 0; g < group.count; ++g)
-    addBlock(group, g, sums);
-}
-
-void TileLinear::addBlock(const Group &group, int64_t inGroup,
-                          MutableArrayRef<Value> sums) {
+void TileLinear::add(const Step &step, MutableArrayRef<Value> sums) {
   const Buffer &input = b.bufferOf(op.getInput());
-  int64_t rows = group.rows;
-  Value inChunk = b.iadd(group.inChunk, inGroup);
-  Value first = inputAt(group.firstRow, b.iadd(group.firstBlock, inChunk));
+  Value first = inputAt(step.firstRow, b.iadd(step.firstBlock, step.inChunk));
   int64_t kinds = weight.format.hasMinima ? 2 : 1;
   SmallVector<Value> scale, minimum;
   for (int64_t p = 0; p < kPanels; ++p) {
-    Value factor = expanded(p, inChunk, kinds * PanelFormat::kRows);
+    Value factor = expanded(p, step.inChunk, kinds * PanelFormat::kRows);
     scale.push_back(b.loadLanes(factors, factor));
     if (kinds == 2)
       minimum.push_back(
           b.loadLanes(factors, b.iadd(factor, PanelFormat::kRows)));
   }
-  for (int64_t i = 0; i < rows; ++i) {
+  for (int64_t i = step.skipped; i < tileRows; ++i) {
     auto header = [&](int64_t word) {
       Value bits = b.loadScalar(input, b.iadd(first, i * rowWords() + word));
       return b.splat(b.bitcast(bits, b.getF32Type()));
@@ -378,8 +353,8 @@ void TileLinear::addBlock(const Group &group, int64_t inGroup,
     if (kinds == 2)
       offset = header(QuantizedBlock::kOffset);
     for (int64_t p = 0; p < kPanels; ++p) {
-      Value &sum = sums[p * rows + i];
-      Value integer = b.loadLanes(products, productsAt(group, inGroup, p, i));
+      Value &sum = sums[p * (tileRows - step.skipped) + i - step.skipped];
+      Value integer = b.loadLanes(products, productsAt(step, p, i));
       Value product =
           arith::SIToFPOp::create(b, b.lanesOf(b.getF32Type()), integer);
       sum = b.fma(b.fmul(product, d), scale[p], sum);
