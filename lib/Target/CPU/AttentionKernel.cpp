@@ -149,6 +149,22 @@ private:
                                  int64_t columns, ValueRange tile, bool masked);
   void storeResults(ArrayRef<Value> top, ArrayRef<Value> total);
 
+  /// Keys and values in fp32 are read where they are; others are widened once.
+  bool inPlace = b.bufferOf(spec.key).element.isF32() &&
+                 b.bufferOf(spec.value).element.isF32();
+  /// Where a key of the block, or its value, is read: any, if nobody sees it.
+  Value keyAt(Value key) {
+    if (!inPlace)
+      return b.imul(key, spec.e);
+    Value row = b.loadScalar(rows, key);
+    Value some = b.icmp(arith::CmpIPredicate::sge, row, b.i32(0));
+    return elementsOf(b.toIndex(b.select(some, row, b.i32(0))));
+  }
+  /// The larger one, if neither is NaN: what becomes of a NaN is up to the
+  /// weights.
+  Value larger(Value x, Value y) {
+    return b.select(b.fcmp(arith::CmpFPredicate::OGT, x, y), x, y);
+  }
   /// First element of a key or value.
   Value elementsOf(Value row) {
     return b.imul(b.iadd(b.imul(row, spec.g), kvHead), spec.e);
@@ -316,17 +332,19 @@ SmallVector<Value> AttentionEmitter::emitBlock(Value firstKey, Value keys,
       state.getTypes(),
       [&] {
         Value steps = b.idiv(b.iadd(range.seen, step - 1), step);
-        pack(b.bufferOf(spec.key), b.imul(steps, step));
+        if (!inPlace)
+          pack(b.bufferOf(spec.key), b.imul(steps, step));
         Vectors top = emitScores(range), correction, safe;
         for (int64_t v = 0; v < vectors; ++v) {
-          top[v] = b.fmax(state[v], top[v]);
+          top[v] = larger(state[v], top[v]);
           // Nothing seen yet: weights of zero, not NaN.
           Value none = b.fcmp(arith::CmpFPredicate::OEQ, top[v], minusInfinity);
           safe.push_back(b.select(none, zero, top[v]));
           correction.push_back(buildExp(b, b.fsub(state[v], safe[v])));
         }
         Vectors added = emitWeights(steps, safe);
-        pack(b.bufferOf(spec.value), range.seen);
+        if (!inPlace)
+          pack(b.bufferOf(spec.value), range.seen);
         addValues(range, correction);
         SmallVector<Value> next(top);
         for (int64_t v = 0; v < vectors; ++v)
@@ -438,7 +456,11 @@ SmallVector<Value> AttentionEmitter::emitScoresOf(Value from, Value to,
                                                   ArrayRef<Value> windowEnd,
                                                   bool masked) {
   return b.loop(from, to, 1, top, [&](Value s, ValueRange carry) {
-    Value firstKey = b.imul(s, step), base = b.imul(firstKey, spec.e);
+    Value firstKey = b.imul(s, step);
+    const Buffer &keys = inPlace ? b.bufferOf(spec.key) : packed;
+    SmallVector<Value> base;
+    for (int64_t k = 0; k < step; ++k)
+      base.push_back(keyAt(b.iadd(firstKey, k)));
     SmallVector<Value> tile = b.staticLoop(
         spec.e, 1, SmallVector<Value>(step * vectors, zero),
         [&](Value e, ValueRange sum) {
@@ -447,8 +469,7 @@ SmallVector<Value> AttentionEmitter::emitScoresOf(Value from, Value to,
           for (int64_t v = 0; v < vectors; ++v)
             q.push_back(b.loadLanes(query, at(e, v)));
           for (int64_t k = 0; k < step; ++k) {
-            Value key = b.splat(
-                b.loadScalar(packed, b.iadd(b.iadd(base, e), k * spec.e)));
+            Value key = b.splat(b.loadScalar(keys, b.iadd(base[k], e)));
             for (int64_t v = 0; v < vectors; ++v)
               next[k * vectors + v] = b.fma(q[v], key, next[k * vectors + v]);
           }
@@ -462,7 +483,7 @@ SmallVector<Value> AttentionEmitter::emitScoresOf(Value from, Value to,
         if (masked)
           score = b.select(seesKey(key, v, windowEnd), score, minusInfinity);
         b.storeLanes(scores, at(key, v), score);
-        next[v] = b.fmax(next[v], score);
+        next[v] = larger(score, next[v]);
       }
     }
     return next;
@@ -532,6 +553,7 @@ SmallVector<Value> AttentionEmitter::addValuesOf(Value from, Value to,
                                                  Value firstColumn,
                                                  int64_t columns,
                                                  ValueRange tile, bool masked) {
+  const Buffer &values = inPlace ? b.bufferOf(spec.value) : packed;
   return b.loop(from, to, 1, tile, [&](Value key, ValueRange carry) {
     SmallVector<Value> next(carry);
     Vectors weight, seen;
@@ -540,9 +562,9 @@ SmallVector<Value> AttentionEmitter::addValuesOf(Value from, Value to,
       if (masked)
         seen.push_back(b.fcmp(arith::CmpFPredicate::UNE, weight[v], zero));
     }
-    Value base = b.iadd(b.imul(key, spec.e), firstColumn);
+    Value base = b.iadd(keyAt(key), firstColumn);
     for (int64_t c = 0; c < columns; ++c) {
-      Value value = b.splat(b.loadScalar(packed, b.iadd(base, c)));
+      Value value = b.splat(b.loadScalar(values, b.iadd(base, c)));
       for (int64_t v = 0; v < vectors; ++v) {
         Value &sum = next[c * vectors + v];
         Value more = b.fma(weight[v], value, sum);
