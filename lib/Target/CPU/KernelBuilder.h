@@ -141,6 +141,10 @@ public:
   // Memory.
   Value loadLanes(const Buffer &buffer, Value at, Value mask = {});
   void storeLanes(const Buffer &buffer, Value at, Value v, Value mask = {});
+  /// Stores fp32 lanes past the caches, at a multiple of their number: for more
+  /// than the caches hold. The kernel has to fence them.
+  void streamLanes(const Buffer &buffer, Value at, Value v);
+  bool streams = false;
   Value loadScalar(const Buffer &buffer, Value at);
   /// Asks for `bytes` of memory from `distance` bytes behind element `at` on.
   void prefetch(const Buffer &buffer, Value at, int64_t bytes,

@@ -86,6 +86,12 @@ void KernelBuilder::storeLanes(const Buffer &buffer, Value at, Value v,
     vector::StoreOp::create(*this, stored, buffer.memref, ValueRange{at});
 }
 
+void KernelBuilder::streamLanes(const Buffer &buffer, Value at, Value v) {
+  vector::StoreOp::create(*this, v, buffer.memref, ValueRange{at},
+                          /*nontemporal=*/true, llvm::MaybeAlign(4 * lanes()));
+  streams = true;
+}
+
 Value KernelBuilder::loadScalar(const Buffer &buffer, Value at) {
   return widen(memref::LoadOp::create(*this, buffer.memref, ValueRange{at}),
                buffer.element);

@@ -46,10 +46,29 @@ Value RowProgram::loadScalarAt(Value v, Value flat) {
   return b().loadScalar(buffer, at);
 }
 
-void RowProgram::storeAt(Value v, Value flat, Value lanes, Value mask) {
+bool RowProgram::isStreamed(Value v) {
+  SmallVector<int64_t> results = kernel.resultsOf(v);
+  const TargetRecord &target = b().target;
+  // What is read again needs room beside.
+  if (stored.contains(v) && extentOf(v) * 4 > kMaxScratchBytes)
+    return false;
+  return !results.empty() && extentOf(v) % target.lanes == 0 &&
+         llvm::all_of(results, [&](int64_t operand) {
+           RankedTensorType type = kernel.operands[operand];
+           return type.getElementType().isF32() &&
+                  getTensorBytes(type) > target.streamBytes;
+         });
+}
+
+void RowProgram::storeAt(Value v, Value flat, Value lanes, Value mask,
+                         bool inWholeVectors) {
   Value at = b().iadd(b().imul(currentRow, extentOf(v)), flat);
+  bool streamed = inWholeVectors && !mask && isStreamed(v);
   for (int64_t operand : kernel.resultsOf(v))
-    b().storeLanes(b().operands[operand], at, lanes, mask);
+    if (streamed)
+      b().streamLanes(b().operands[operand], at, lanes);
+    else
+      b().storeLanes(b().operands[operand], at, lanes, mask);
   auto it = scratch.find(kernel.root(v));
   if (it != scratch.end())
     b().storeLanes(it->second, flat, lanes, mask);
@@ -90,7 +109,8 @@ void RowProgram::emit(KernelBuilder &kernelBuilder) {
   builder = &kernelBuilder;
   for (RowItem &item : items)
     for (Value v : item.results)
-      if (stored.contains(v) && kernel.resultsOf(v).empty())
+      // What is stored past the caches is not read again from there.
+      if (stored.contains(v) && (kernel.resultsOf(v).empty() || isStreamed(v)))
         scratch[v] = b().scratch(extentOf(v), b().getF32Type());
   Value from = b().tileBegin(b().tile, rows);
   Value to = b().tileBegin(b().iadd(b().tile, 1), rows);
@@ -98,6 +118,8 @@ void RowProgram::emit(KernelBuilder &kernelBuilder) {
     currentRow = row;
     emitRow();
   });
+  if (b().streams)
+    b().intrinsic("llvm.x86.sse.sfence", Type(), {});
 }
 
 void RowProgram::emitRow() {
@@ -128,14 +150,15 @@ void RowProgram::emitPhase(const Nest &nest, ArrayRef<RowItem *> phase,
       item->loops(*item, group);
 }
 
-void RowProgram::emitStep(ArrayRef<RowItem *> phase, Lane lane,
-                          MutableArrayRef<Value> accumulators) {
+void RowProgram::emitStep(const Nest &nest, ArrayRef<RowItem *> phase,
+                          Lane lane, MutableArrayRef<Value> accumulators) {
+  bool inWholeVectors = nest.extent % b().lanes() == 0;
   registers.clear();
   for (RowItem *item : phase) {
     if (item->compute) {
       Value v = item->compute(*item, lane);
       registers[item->results[0]] = v;
-      storeAt(item->results[0], lane.flat, v, lane.mask);
+      storeAt(item->results[0], lane.flat, v, lane.mask, inWholeVectors);
     }
     if (item->accumulate) {
       item->accumulate(*item, lane,
@@ -176,7 +199,7 @@ void RowProgram::emitSweep(const Nest &nest, ArrayRef<RowItem *> phase,
   SmallVector<Value> sums = b().sweep(
       nest.extent, heavy ? 2 : 4, initial,
       [&](Value column, Value mask, MutableArrayRef<Value> carry) {
-        emitStep(phase, {column, b().iadd(base, column), mask}, carry);
+        emitStep(nest, phase, {column, b().iadd(base, column), mask}, carry);
       },
       [&](MutableArrayRef<Value> carry, ArrayRef<Value> later) {
         forReductions([&](RowItem &item, size_t offset, size_t count) {

@@ -88,6 +88,9 @@ public:
   /// Emits it into the builder's function.
   void emit(KernelBuilder &builder);
 
+  /// Of values between the sweeps of a row; they are on the stack.
+  static constexpr int64_t kMaxScratchBytes = 64 << 10;
+
   const KernelFunction &kernel;
   /// The leading dimensions that number the rows.
   SmallVector<int64_t> rowShape;
@@ -120,7 +123,9 @@ public:
   /// A row tensor in memory.
   Value loadAt(Value v, Value flat, Value mask);
   Value loadScalarAt(Value v, Value flat);
-  void storeAt(Value v, Value flat, Value lanes, Value mask);
+  /// `inWholeVectors`: `flat` is a multiple of the lanes.
+  void storeAt(Value v, Value flat, Value lanes, Value mask,
+               bool inWholeVectors = false);
   void storeScalarAt(Value v, Value flat, Value scalar);
   /// An integer of the row (i32): loaded, or set by an earlier item.
   Value rowScalar(Value v);
@@ -155,8 +160,10 @@ private:
   void emitRow();
   void emitPhase(const Nest &nest, ArrayRef<RowItem *> phase, Value group);
   void emitSweep(const Nest &nest, ArrayRef<RowItem *> phase, Value group);
-  void emitStep(ArrayRef<RowItem *> phase, Lane lane,
+  void emitStep(const Nest &nest, ArrayRef<RowItem *> phase, Lane lane,
                 MutableArrayRef<Value> accumulators);
+  /// Whether a result is stored past the caches.
+  bool isStreamed(Value v);
   /// Where a row tensor's element lies.
   std::pair<Buffer, Value> place(Value v, Value flat);
 };

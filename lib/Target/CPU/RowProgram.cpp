@@ -14,8 +14,6 @@ using namespace mlir;
 using namespace mlir::heddle;
 using namespace mlir::heddle::cpu;
 
-/// Scratch of one call is on the stack.
-static constexpr int64_t kMaxScratchBytes = 64 << 10;
 /// Operand bytes of a tile that are worth a worker's attention.
 static constexpr int64_t kTileBytes = 32 << 10;
 static constexpr int64_t kMaxTiles = 64;

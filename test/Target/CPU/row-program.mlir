@@ -39,6 +39,26 @@ func.func private @residual_norm(%x: tensor<1x4x72xf32>, %y: tensor<1x4x72xf32>,
 
 // -----
 
+// More than the caches hold is stored past them; what the second sweep reads
+// again stays in the row's scratch.
+
+// CHECK-LABEL: func.func @past_the_caches
+// CHECK-SAME: %[[H:[a-z0-9]+]]: memref<8650752xf32> {llvm.noalias}, %[[N:[a-z0-9]+]]: memref<8650752xf32> {llvm.noalias}, %{{[a-z0-9]+}}: index, %{{[a-z0-9]+}}: index)
+// CHECK: %[[ROW:.*]] = memref.alloca() {alignment = 64 : i64} : memref<1056xf32>
+// CHECK: vector.store %[[SUM:.*]], %[[H]][%{{.*}}] {alignment = 32 : i64, nontemporal = true}
+// CHECK: vector.store %[[SUM]], %[[ROW]]
+// CHECK-NOT: vector.load %[[H]]
+// CHECK: vector.store %{{.*}}, %[[N]][%{{.*}}] {alignment = 32 : i64, nontemporal = true}
+// CHECK: llvm.call_intrinsic "llvm.x86.sse.sfence"()
+func.func private @past_the_caches(%x: tensor<1x8192x1056xf32>, %y: tensor<1x8192x1056xf32>, %w: tensor<1056xf32>)
+    -> (tensor<1x8192x1056xf32>, tensor<1x8192x1056xf32>) attributes {heddle.local, heddle.kernel} {
+  %h = heddle.add %x, %y : (tensor<1x8192x1056xf32>, tensor<1x8192x1056xf32>) -> tensor<1x8192x1056xf32>
+  %n = heddle.rms_norm %h, %w eps 1.0e-5 : (tensor<1x8192x1056xf32>, tensor<1056xf32>) -> tensor<1x8192x1056xf32>
+  return %h, %n : tensor<1x8192x1056xf32>, tensor<1x8192x1056xf32>
+}
+
+// -----
+
 // What differs by rank is a constant table; its row is the coordinate argument.
 // The pool is updated in place and is one operand.
 

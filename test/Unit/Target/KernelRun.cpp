@@ -71,12 +71,15 @@ int64_t sizeOf(const std::vector<int64_t> &shape) {
 /// wide targets, where there is no AVX-512 to run it.
 static constexpr const char *kWideLanes = "16 lanes on x86-64-v3";
 static constexpr const char *kNoTiles = "host without tiles";
+static constexpr const char *kStreams = "x86-64-v3, past the caches";
 
 static FailureOr<cpu::TargetRecord> targetRecord(const std::string &name) {
-  FailureOr<cpu::TargetRecord> record =
-      cpu::TargetRecord::get(name == kWideLanes ? "x86-64-v3"
-                             : name == kNoTiles ? "host"
-                                                : name.c_str());
+  FailureOr<cpu::TargetRecord> record = cpu::TargetRecord::get(
+      name == kWideLanes || name == kStreams ? "x86-64-v3"
+      : name == kNoTiles                     ? "host"
+                                             : name.c_str());
+  if (succeeded(record) && name == kStreams)
+    record->streamBytes = 0;
   if (succeeded(record) && name == kNoTiles)
     record->amxInt8 = false;
   if (succeeded(record) && name == kWideLanes) {
@@ -98,6 +101,8 @@ std::vector<std::string> runnableTargets() {
 std::string targetWithoutTiles() {
   return cpu::TargetRecord::host().amxInt8 ? kNoTiles : "";
 }
+
+std::string targetWithStreams() { return kStreams; }
 
 void expectNear(const Numbers &got, const Numbers &want, double absolute,
                 double relative, const std::string &what) {

@@ -41,6 +41,8 @@ int64_t sizeOf(const std::vector<int64_t> &shape);
 std::vector<std::string> runnableTargets();
 /// This processor without its tile registers; empty if it has none.
 std::string targetWithoutTiles();
+/// x86-64-v3 for which every result is larger than the caches.
+std::string targetWithStreams();
 
 /// One compiled kernel with guarded memory for its operands.
 class KernelRun {

@@ -104,9 +104,15 @@ TEST(RowKernel, RmsNormOfHeads) {
       }
 }
 
+static std::vector<std::string> targetsAndStreams() {
+  std::vector<std::string> targets = runnableTargets();
+  targets.push_back(targetWithStreams());
+  return targets;
+}
+
 // Two results and a value that passes from one sweep to the next in a result.
 TEST(RowKernel, ResidualAndNorm) {
-  for (const std::string &target : runnableTargets())
+  for (const std::string &target : targetsAndStreams())
     for (Shape s : rowShapes())
       for (std::string element : {"f32", "bf16", "f16"}) {
         std::string x = tensor({s.b, s.t, s.d}, element);
@@ -173,7 +179,7 @@ TEST(RowKernel, NormKeepsNaNInItsRow) {
 }
 
 TEST(RowKernel, GatedUnits) {
-  for (const std::string &target : runnableTargets())
+  for (const std::string &target : targetsAndStreams())
     for (std::string kind : {"silu", "gelu", "gelu_tanh", "relu"})
       for (Shape s : {Shape{1, 1, 5}, {1, 3, 172}, {2, 2, 64}, {1, 1, 2037}})
         for (std::string element : {"f32", "bf16"}) {

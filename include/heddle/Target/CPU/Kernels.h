@@ -49,6 +49,8 @@ struct TargetRecord {
   int64_t registers = 16;
   int64_t l1Bytes = 32 << 10;
   int64_t l2Bytes = 512 << 10;
+  /// Results that are larger are stored past the caches.
+  int64_t streamBytes = 32 << 20;
   /// How far ahead streamed weights are asked for.
   int64_t prefetchBytes = 4 << 10;
   /// fp32 lanes of the widest register that instructions of `cpu` know;
