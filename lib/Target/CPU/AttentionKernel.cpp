@@ -16,102 +16,46 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelEmission.h"
+#include "Attention.h"
 #include "VectorMath.h"
 
 using namespace mlir;
 using namespace mlir::heddle;
 using namespace mlir::heddle::cpu;
 
+/// Query vectors of a tile.
+static int64_t vectorsOf(const AttentionSpec &spec,
+                         const TargetRecord &target) {
+  int64_t most = target.registers >= 32 ? 3 : 2;
+  return std::min<int64_t>(most,
+                           llvm::divideCeil(spec.queries(), target.lanes));
+}
+
+static int64_t tilesOfGroup(const AttentionSpec &spec,
+                            const TargetRecord &target) {
+  return llvm::divideCeil(spec.queries(),
+                          vectorsOf(spec, target) * target.lanes);
+}
+
 namespace {
-
-/// The operands and attributes that the two attention ops share.
-struct AttentionSpec {
-  Operation *op;
-  Value query, key, value, queryPositions, keyPositions, blocks, lengths;
-  double scale;
-  bool causal;
-  int64_t window;
-  RankTableAttr kvHeads;
-  // B sequences, T tokens, H query heads, G key heads, E head width; keys are
-  // `pools` times `slots`, and a sequence has at most `capacity`.
-  int64_t b, t, h, g, e, pools, slots, capacity;
-
-  template <typename OpTy> void read(OpTy typed) {
-    query = typed.getQuery();
-    key = typed.getKey();
-    value = typed.getValue();
-    queryPositions = typed.getQueryPositions();
-    keyPositions = typed.getKeyPositions();
-    blocks = typed.getBlocks();
-    lengths = typed.getLengths();
-    scale = typed.getScale().convertToDouble();
-    causal = typed.getCausal();
-    window = typed.getWindow();
-    kvHeads = typed.getKvHeadsAttr();
-  }
-
-  explicit AttentionSpec(Operation *op) : op(op) {
-    if (auto whole = dyn_cast<AttentionOp>(op))
-      read(whole);
-    else
-      read(cast<AttentionPartialOp>(op));
-    ArrayRef<int64_t> q = tensorShape(query), k = tensorShape(key);
-    std::tie(b, t, h, e) = std::tie(q[0], q[1], q[2], q[3]);
-    std::tie(pools, slots, g) = std::tie(k[0], k[1], k[2]);
-    capacity = blocks ? tensorShape(blocks)[1] * slots : slots;
-  }
-
-  /// Query heads that are known to share a key head; the queries of them all.
-  int64_t group() const { return kvHeads ? 1 : h / g; }
-  int64_t queries() const { return t * group(); }
-  /// Query vectors of a tile.
-  int64_t vectors(const TargetRecord &target) const {
-    int64_t most = target.registers >= 32 ? 3 : 2;
-    return std::min<int64_t>(most, llvm::divideCeil(queries(), target.lanes));
-  }
-  /// Tiles of all sequences and heads.
-  int64_t units(const TargetRecord &target) const {
-    return b * (h / group()) * tilesOfGroup(target);
-  }
-  int64_t tilesOfGroup(const TargetRecord &target) const {
-    return llvm::divideCeil(queries(), vectors(target) * target.lanes);
-  }
-
-  /// The key head of query head `head` on this rank, and whether there is one
-  /// (null: always).
-  struct KvHead {
-    Value index, present;
-  };
-  KvHead kvHeadOf(KernelBuilder &b, Value head) const;
-  /// Logical keys of a sequence; none without a key head.
-  Value lengthOf(KernelBuilder &b, Value sequence, Value present) const;
-  /// Where logical key j of a sequence lies.
-  struct KeyRow {
-    Value row;      // in the pool; of some key, if there is none
-    Value position; // i32, negative if the slot is empty
-    Value exists;   // null: always
-  };
-  KeyRow keyRowOf(KernelBuilder &b, Value sequence, Value j) const;
-};
 
 class AttentionEmitter {
 public:
   AttentionEmitter(KernelBuilder &b, const AttentionSpec &spec)
-      : b(b), spec(spec), vectors(spec.vectors(b.target)),
+      : b(b), spec(spec), vectors(vectorsOf(spec, b.target)),
         queries(vectors * b.lanes()), step(b.target.registers >= 32 ? 8 : 6),
         keysOfBlock((64 + step - 1) / step * step),
         query(b.scratch(spec.e * queries, b.getF32Type())),
         sums(b.scratch(spec.e * queries, b.getF32Type())),
         scores(b.scratch(keysOfBlock * queries, b.getF32Type())),
         packed(b.scratch(keysOfBlock * spec.e, b.getF32Type())),
-        positions(b.scratch(keysOfBlock, b.getI32Type())),
-        rows(b.scratch(keysOfBlock, b.getI32Type())),
+        // With many queries, all tiles but the first find keys in a cache.
+        block(b, spec, keysOfBlock, step, /*prefetch=*/vectors == 1),
         minusInfinity(b.constant(b.lanesOf(b.getF32Type()),
                                  -std::numeric_limits<double>::infinity())),
         zero(b.constant(b.lanesOf(b.getF32Type()), 0.0)) {}
 
-  void emit();
+  void emit(Value from, Value to);
 
 private:
   using Vectors = SmallVector<Value>; // one value for each query vector
@@ -121,30 +65,24 @@ private:
   /// Query vectors and queries of a tile; keys of a register tile, and of a
   /// block.
   const int64_t vectors, queries, step, keysOfBlock;
-  // [e][query], [e][query], [key][query], [key or value][e], [key], [key]
-  Buffer query, sums, scores, packed, positions, rows;
+  // [e][query], [e][query], [key][query], [key or value][e]
+  Buffer query, sums, scores, packed;
+  KeyBlock block;
   Value minusInfinity, zero;
   // Of the current tile.
-  Value sequence, firstHead, kvHead, firstQuery, live;
+  Value sequence, firstHead, firstQuery, live;
   Vectors queryPositions;
-  Value lowest, highest; // of its positions
 
   void emitTile();
   void loadQueries();
   SmallVector<Value> emitBlock(Value firstKey, Value keys, ValueRange state);
-  /// Of a block's keys: those before `seen` are all that a query may see; those
-  /// before `shared` are seen by every query.
-  struct KeyRange {
-    Value seen, shared;
-  };
-  KeyRange findKeys(Value firstKey, Value count);
   void pack(const Buffer &from, Value count);
-  Vectors emitScores(const KeyRange &keys);
+  Vectors emitScores(const KeyBlock::Range &keys);
   SmallVector<Value> emitScoresOf(Value from, Value to, ValueRange top,
                                   ArrayRef<Value> windowEnd, bool masked);
   Value seesKey(Value key, int64_t v, ArrayRef<Value> windowEnd);
   Vectors emitWeights(Value steps, ArrayRef<Value> top);
-  void addValues(const KeyRange &keys, ArrayRef<Value> correction);
+  void addValues(const KeyBlock::Range &keys, ArrayRef<Value> correction);
   SmallVector<Value> addValuesOf(Value from, Value to, Value firstColumn,
                                  int64_t columns, ValueRange tile, bool masked);
   void storeResults(ArrayRef<Value> top, ArrayRef<Value> total);
@@ -154,20 +92,7 @@ private:
                  b.bufferOf(spec.value).element.isF32();
   /// Where a key of the block, or its value, is read: any, if nobody sees it.
   Value keyAt(Value key) {
-    if (!inPlace)
-      return b.imul(key, spec.e);
-    Value row = b.loadScalar(rows, key);
-    Value some = b.icmp(arith::CmpIPredicate::sge, row, b.i32(0));
-    return elementsOf(b.toIndex(b.select(some, row, b.i32(0))));
-  }
-  /// The larger one, if neither is NaN: what becomes of a NaN is up to the
-  /// weights.
-  Value larger(Value x, Value y) {
-    return b.select(b.fcmp(arith::CmpFPredicate::OGT, x, y), x, y);
-  }
-  /// First element of a key or value.
-  Value elementsOf(Value row) {
-    return b.imul(b.iadd(b.imul(row, spec.g), kvHead), spec.e);
+    return inPlace ? block.elementsAt(key) : b.imul(key, spec.e);
   }
   struct Query {
     Value row, head; // B x T, H
@@ -198,59 +123,14 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Where keys are
-//===----------------------------------------------------------------------===//
-
-AttentionSpec::KvHead AttentionSpec::kvHeadOf(KernelBuilder &b,
-                                              Value head) const {
-  if (!kvHeads)
-    return {b.idiv(head, h / g), Value()};
-  Value entry = b.tableEntry(kvHeads, head);
-  Value present = b.icmp(arith::CmpIPredicate::sge, entry, b.i32(0));
-  return {b.toIndex(b.select(present, entry, b.i32(0))), present};
-}
-
-Value AttentionSpec::lengthOf(KernelBuilder &b, Value sequence,
-                              Value present) const {
-  Value n = b.index(capacity);
-  if (lengths) {
-    Value given = b.loadScalar(b.bufferOf(lengths), sequence);
-    given = b.select(b.icmp(arith::CmpIPredicate::sgt, given, b.i32(0)), given,
-                     b.i32(0));
-    n = arith::MinUIOp::create(b, n, b.toIndex(given));
-  }
-  return present ? b.select(present, n, b.index(0)) : n;
-}
-
-AttentionSpec::KeyRow AttentionSpec::keyRowOf(KernelBuilder &b, Value sequence,
-                                              Value j) const {
-  KeyRow key;
-  if (blocks) {
-    int64_t perSequence = tensorShape(blocks)[1];
-    Value at = b.iadd(b.imul(sequence, perSequence), b.idiv(j, slots));
-    Value block = b.loadScalar(b.bufferOf(blocks), at);
-    key.exists = b.inRange(block, pools);
-    block = b.toIndex(b.select(key.exists, block, b.i32(0)));
-    key.row = b.iadd(b.imul(block, slots), b.irem(j, slots));
-  } else {
-    key.row = b.iadd(b.imul(sequence, slots), j);
-  }
-  key.position = b.loadScalar(b.bufferOf(keyPositions), key.row);
-  return key;
-}
-
-//===----------------------------------------------------------------------===//
 // A tile
 //===----------------------------------------------------------------------===//
 
-void AttentionEmitter::emit() {
-  int64_t tiles = spec.tilesOfGroup(b.target);
+void AttentionEmitter::emit(Value from, Value to) {
+  int64_t tiles = tilesOfGroup(spec, b.target);
   int64_t groups = spec.h / spec.group();
-  int64_t units = spec.units(b.target);
-  Value from = b.tileBegin(b.tile, units);
-  Value to = b.tileBegin(b.iadd(b.tile, 1), units);
   b.loop(from, to, 1, [&](Value unit) {
-    sequence = b.idiv(unit, groups * tiles);
+    sequence = block.sequence = b.idiv(unit, groups * tiles);
     Value rest = b.irem(unit, groups * tiles);
     firstHead = b.imul(b.idiv(rest, tiles), spec.group());
     firstQuery = b.imul(b.irem(rest, tiles), queries);
@@ -263,7 +143,7 @@ void AttentionEmitter::emit() {
 void AttentionEmitter::emitTile() {
   loadQueries();
   AttentionSpec::KvHead key = spec.kvHeadOf(b, firstHead);
-  kvHead = key.index;
+  block.kvHead = key.index;
   b.staticLoop(spec.e, 1, ValueRange(), [&](Value e, ValueRange) {
     for (int64_t v = 0; v < vectors; ++v)
       b.storeLanes(sums, at(e, v), zero);
@@ -289,12 +169,12 @@ void AttentionEmitter::loadQueries() {
     for (int64_t i = 0; i < b.lanes(); ++i) {
       auto [row, head] = queryOf(v * b.lanes() + i);
       base.push_back(b.imul(b.iadd(b.imul(row, spec.h), head), spec.e));
-      b.storeScalar(rows, b.index(i),
+      b.storeScalar(block.rows, b.index(i),
                     b.loadScalar(b.bufferOf(spec.queryPositions), row));
     }
     if (v == 0)
       queryPositions.clear();
-    queryPositions.push_back(b.loadLanes(rows, b.index(0)));
+    queryPositions.push_back(b.loadLanes(block.rows, b.index(0)));
     sweepWidth([&](Value e, Value mask) {
       SmallVector<Value> matrix;
       for (Value row : base)
@@ -317,8 +197,8 @@ void AttentionEmitter::loadQueries() {
       all = combine(all, more);
     return b.reduce(all, combine);
   };
-  lowest = extreme(false);
-  highest = extreme(true);
+  block.lowest = extreme(false);
+  block.highest = extreme(true);
 }
 
 /// Up to keysOfBlock keys from `firstKey` on: the new maxima and sums.
@@ -326,7 +206,7 @@ SmallVector<Value> AttentionEmitter::emitBlock(Value firstKey, Value keys,
                                                ValueRange state) {
   Value count =
       arith::MinUIOp::create(b, b.isub(keys, firstKey), b.index(keysOfBlock));
-  KeyRange range = findKeys(firstKey, count);
+  KeyBlock::Range range = block.find(firstKey, count);
   return b.ifElse(
       b.icmp(arith::CmpIPredicate::ugt, range.seen, b.index(0)),
       state.getTypes(),
@@ -336,7 +216,7 @@ SmallVector<Value> AttentionEmitter::emitBlock(Value firstKey, Value keys,
           pack(b.bufferOf(spec.key), b.imul(steps, step));
         Vectors top = emitScores(range), correction, safe;
         for (int64_t v = 0; v < vectors; ++v) {
-          top[v] = larger(state[v], top[v]);
+          top[v] = largerScore(b, state[v], top[v]);
           // Nothing seen yet: weights of zero, not NaN.
           Value none = b.fcmp(arith::CmpFPredicate::OEQ, top[v], minusInfinity);
           safe.push_back(b.select(none, zero, top[v]));
@@ -354,70 +234,16 @@ SmallVector<Value> AttentionEmitter::emitBlock(Value firstKey, Value keys,
       [&] { return SmallVector<Value>(state); });
 }
 
-/// Positions and rows of a block's keys, -1 for those that do not exist or that
-/// no query can see.
-AttentionEmitter::KeyRange AttentionEmitter::findKeys(Value firstKey,
-                                                      Value count) {
-  Value no = b.i32(-1);
-  Value padding = b.imul(b.idiv(b.iadd(count, step - 1), step), step);
-  b.loop(count, padding, 1, [&](Value j) {
-    b.storeScalar(rows, j, no);
-    b.storeScalar(positions, j, no);
-  });
-  SmallVector<Value> found = b.loop(
-      b.index(0), count, 1, ValueRange{b.index(0), b.index(0)},
-      [&](Value j, ValueRange carry) {
-        auto [row, position, exists] =
-            spec.keyRowOf(b, sequence, b.iadd(firstKey, j));
-        Value some = b.icmp(arith::CmpIPredicate::sge, position, b.i32(0));
-        if (exists)
-          some = b.both(some, exists);
-        Value every = some;
-        if (spec.causal) {
-          auto notAfter = [&](Value query) {
-            return b.icmp(arith::CmpIPredicate::sle, position, query);
-          };
-          some = b.both(some, notAfter(highest));
-          every = b.both(every, notAfter(lowest));
-        }
-        if (spec.window > 0) {
-          // In 64 bits: positions may be anything.
-          auto isNear = [&](Value query) {
-            Value distance = b.isub(b.toIndex(query), b.toIndex(position));
-            return b.icmp(arith::CmpIPredicate::slt, distance,
-                          b.index(spec.window));
-          };
-          some = b.both(some, isNear(lowest));
-          every = b.both(every, isNear(highest));
-        }
-        // With many queries, all tiles but the first find them in a cache.
-        if (vectors == 1)
-          for (Value pool : {spec.key, spec.value}) {
-            const Buffer &memory = b.bufferOf(pool);
-            b.prefetch(memory, elementsOf(row),
-                       spec.e * getBlockBytes(memory.element));
-          }
-        b.storeScalar(rows, j, b.select(some, b.toI32(row), no));
-        b.storeScalar(positions, j, b.select(some, position, no));
-        Value next = b.iadd(j, 1);
-        Value leading = b.icmp(arith::CmpIPredicate::eq, carry[1], j);
-        return SmallVector<Value>{
-            b.select(some, next, carry[0]),
-            b.select(b.both(every, leading), next, carry[1])};
-      });
-  return {found[0], found[1]};
-}
-
 /// Keys or values of a block, side by side; zeros for those that nobody sees,
 /// which may be anything where they are.
 void AttentionEmitter::pack(const Buffer &from, Value count) {
   b.loop(b.index(0), count, 1, [&](Value j) {
-    Value row = b.loadScalar(rows, j), to = b.imul(j, spec.e);
+    Value row = b.loadScalar(block.rows, j), to = b.imul(j, spec.e);
     Value seen = b.icmp(arith::CmpIPredicate::sge, row, b.i32(0));
     b.ifElse(
         seen, {},
         [&] {
-          Value base = elementsOf(b.toIndex(row));
+          Value base = block.elementsOf(b.toIndex(row));
           b.sweep(spec.e, [&](Value e, Value mask) {
             b.storeLanes(packed, b.iadd(to, e),
                          b.loadLanes(from, b.iadd(base, e), mask), mask);
@@ -435,7 +261,8 @@ void AttentionEmitter::pack(const Buffer &from, Value count) {
 
 /// scores[key][query] of the block, -inf where a query does not see a key; the
 /// maxima.
-AttentionEmitter::Vectors AttentionEmitter::emitScores(const KeyRange &keys) {
+AttentionEmitter::Vectors
+AttentionEmitter::emitScores(const KeyBlock::Range &keys) {
   SmallVector<Value> windowEnd; // positions that a query sees are above it
   if (spec.window > 0)
     for (Value position : queryPositions) {
@@ -483,7 +310,7 @@ SmallVector<Value> AttentionEmitter::emitScoresOf(Value from, Value to,
         if (masked)
           score = b.select(seesKey(key, v, windowEnd), score, minusInfinity);
         b.storeLanes(scores, at(key, v), score);
-        next[v] = larger(score, next[v]);
+        next[v] = largerScore(b, score, next[v]);
       }
     }
     return next;
@@ -493,7 +320,7 @@ SmallVector<Value> AttentionEmitter::emitScoresOf(Value from, Value to,
 /// Which queries of a vector see a key of the block.
 Value AttentionEmitter::seesKey(Value key, int64_t v,
                                 ArrayRef<Value> windowEnd) {
-  Value position = b.splat(b.loadScalar(positions, key));
+  Value position = b.splat(b.loadScalar(block.positions, key));
   Value seen = b.icmp(arith::CmpIPredicate::sge, position, b.splat(b.i32(0)));
   if (spec.causal)
     seen = b.both(
@@ -522,7 +349,7 @@ AttentionEmitter::Vectors AttentionEmitter::emitWeights(Value steps,
 }
 
 /// sums = sums * correction + weights * values.
-void AttentionEmitter::addValues(const KeyRange &keys,
+void AttentionEmitter::addValues(const KeyBlock::Range &keys,
                                  ArrayRef<Value> correction) {
   auto emitColumns = [&](Value first, int64_t columns) {
     SmallVector<Value> tile;
@@ -578,7 +405,7 @@ SmallVector<Value> AttentionEmitter::addValuesOf(Value from, Value to,
 void AttentionEmitter::storeResults(ArrayRef<Value> top,
                                     ArrayRef<Value> total) {
   Value one = b.constant(b.lanesOf(b.getF32Type()), 1.0);
-  bool partial = isa<AttentionPartialOp>(spec.op);
+  bool partial = spec.isPartial();
   for (int64_t v = 0; v < vectors; ++v) {
     // Nothing seen: zeros.
     Value empty = b.fcmp(arith::CmpFPredicate::OEQ, total[v], zero);
@@ -617,25 +444,12 @@ void AttentionEmitter::storeResults(ArrayRef<Value> top,
   }
 }
 
-//===----------------------------------------------------------------------===//
-// The kernel
-//===----------------------------------------------------------------------===//
-
-LogicalResult cpu::checkAttention(const KernelFunction &kernel, Operation *op) {
-  AttentionSpec spec(op);
-  for (Value v : {spec.query, spec.key, spec.value})
-    if (!isa<FloatType>(tensorType(v).getElementType()))
-      return op->emitOpError("expected floating point operands in a kernel, "
-                             "got ")
-             << v.getType();
-  return success();
+int64_t cpu::queryLanesUnits(const AttentionSpec &spec,
+                             const TargetRecord &target) {
+  return spec.b * (spec.h / spec.group()) * tilesOfGroup(spec, target);
 }
 
-int64_t cpu::attentionTiles(Operation *op, const TargetRecord &target) {
-  return std::min<int64_t>(AttentionSpec(op).units(target), 64);
-}
-
-void cpu::emitAttention(KernelBuilder &b, Operation *op) {
-  AttentionSpec spec(op);
-  AttentionEmitter(b, spec).emit();
+void cpu::emitQueryLanes(KernelBuilder &b, const AttentionSpec &spec,
+                         Value from, Value to) {
+  AttentionEmitter(b, spec).emit(from, to);
 }

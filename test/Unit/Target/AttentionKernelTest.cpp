@@ -321,11 +321,12 @@ TEST(AttentionKernel, KeyHeadTables) {
 TEST(AttentionKernel, HalfPrecision) {
   for (const std::string &target : runnableTargets())
     for (std::string element : {"bf16", "f16"})
-      for (int64_t t : {1, 19}) {
-        Case c = make(1, t, 4, 2, 20, 50);
-        c.element = element;
-        check(target, c);
-      }
+      for (int64_t t : {1, 19})
+        for (int64_t e : {20, 32}) {
+          Case c = make(1, t, 4, 2, e, 50);
+          c.element = element;
+          check(target, c);
+        }
 }
 
 // Scores far apart: the running maximum must carry the sum.
