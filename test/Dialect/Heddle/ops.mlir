@@ -38,13 +38,16 @@ func.func @decode(%ids: tensor<1x1xi32> {heddle.binding = #heddle.binding<input 
       inout(%kc in 0 : tensor<2x4x8x2x8xf32>, %vc in 0 : tensor<2x4x8x2x8xf32>) {
     kind 0 (%c: tensor<1x1x32xf32>, %n: tensor<32xf32>, %q: tensor<32x32xf32>, %k: tensor<16x32xf32>, %v: tensor<16x32xf32>, %o: tensor<32x32xf32>,
             %g: tensor<64x32xf32>, %u: tensor<64x32xf32>, %d: tensor<32x64xf32>, %b: tensor<32xf32>, %ck: tensor<4x8x2x8xf32>, %cv: tensor<4x8x2x8xf32>) {
+      // CHECK: heddle.rms_norm %{{.*}}, %{{.*}} eps {{.*}} : (tensor<1x1x32xf32>, tensor<32xf32>) -> tensor<1x1x32xf32>
       %h = heddle.rms_norm %c, %n eps 1.0e-5 : (tensor<1x1x32xf32>, tensor<32xf32>) -> tensor<1x1x32xf32>
       %q1 = heddle.linear %h, %q : (tensor<1x1x32xf32>, tensor<32x32xf32>) -> tensor<1x1x32xf32>
       %k1 = heddle.linear %h, %k : (tensor<1x1x32xf32>, tensor<16x32xf32>) -> tensor<1x1x16xf32>
       %v1 = heddle.linear %h, %v : (tensor<1x1x32xf32>, tensor<16x32xf32>) -> tensor<1x1x16xf32>
+      // CHECK: heddle.split_heads %{{.*}} : tensor<1x1x32xf32> -> tensor<1x1x4x8xf32>
       %q2 = heddle.split_heads %q1 : tensor<1x1x32xf32> -> tensor<1x1x4x8xf32>
       %k2 = heddle.split_heads %k1 : tensor<1x1x16xf32> -> tensor<1x1x2x8xf32>
       %v2 = heddle.split_heads %v1 : tensor<1x1x16xf32> -> tensor<1x1x2x8xf32>
+      // CHECK: heddle.rotary %{{.*}}, %{{.*}} : (tensor<1x1x4x8xf32>, tensor<1x1x8xf32>) -> tensor<1x1x4x8xf32>
       %q3 = heddle.rotary %q2, %cs : (tensor<1x1x4x8xf32>, tensor<1x1x8xf32>) -> tensor<1x1x4x8xf32>
       %k3 = heddle.rotary %k2, %cs : (tensor<1x1x2x8xf32>, tensor<1x1x8xf32>) -> tensor<1x1x2x8xf32>
       %ck1 = heddle.cache_append %ck, %k3 at %slots : (tensor<4x8x2x8xf32>, tensor<1x1x2x8xf32>, tensor<1x1xi32>) -> tensor<4x8x2x8xf32>
@@ -52,6 +55,7 @@ func.func @decode(%ids: tensor<1x1xi32> {heddle.binding = #heddle.binding<input 
       // CHECK: heddle.attention %{{.*}}, %{{.*}}, %{{.*}} pos(%{{.*}}, %{{.*}}) blocks(%{{.*}}) lengths(%{{.*}}) scale {{.*}} causal window 7
       %a = heddle.attention %q3, %ck1, %cv1 pos(%pos, %kp1) blocks(%blocks) lengths(%lengths) scale 0.35355339 causal window 7
         : (tensor<1x1x4x8xf32>, tensor<4x8x2x8xf32>, tensor<4x8x2x8xf32>, tensor<1x1xi32>, tensor<4x8xi32>, tensor<1x4xi32>, tensor<1xi32>) -> tensor<1x1x4x8xf32>
+      // CHECK: heddle.merge_heads %{{.*}} : tensor<1x1x4x8xf32> -> tensor<1x1x32xf32>
       %a1 = heddle.merge_heads %a : tensor<1x1x4x8xf32> -> tensor<1x1x32xf32>
       %y = heddle.linear %a1, %o : (tensor<1x1x32xf32>, tensor<32x32xf32>) -> tensor<1x1x32xf32>
       %c1 = heddle.add %c, %y : (tensor<1x1x32xf32>, tensor<1x1x32xf32>) -> tensor<1x1x32xf32>
@@ -67,6 +71,7 @@ func.func @decode(%ids: tensor<1x1xi32> {heddle.binding = #heddle.binding<input 
     }
   }
   %l = heddle.linear %x, %emb : (tensor<1x1x32xf32>, tensor<96x32x!heddle.q8_0>) -> tensor<1x1x96xf32>
+  // CHECK: heddle.argmax %{{.*}} : (tensor<1x1x96xf32>) -> tensor<1x1xi32>
   %t = heddle.argmax %l : (tensor<1x1x96xf32>) -> tensor<1x1xi32>
   return %t, %kc1, %vc1, %kp1 : tensor<1x1xi32>, tensor<2x4x8x2x8xf32>, tensor<2x4x8x2x8xf32>, tensor<4x8xi32>
 }
@@ -91,7 +96,9 @@ func.func @local(%ids: tensor<1x3xi32>, %x: tensor<1x3x8xf32>) -> tensor<1x3x4xf
   %i = heddle.local_index %ids units <{tp}, [[0], [1], [2], [3]]> of 24 : tensor<1x3xi32> -> tensor<1x3xi32>
   // CHECK: comm.all_reduce sum %{{.*}} group [#heddle.axis<tp>] because "test"
   %r = comm.all_reduce sum %x group [#heddle.axis<tp>] because "test" : tensor<1x3x8xf32> -> tensor<1x3x8xf32>
+  // CHECK: heddle.mask_pad %{{.*}} dim 2 units <{tp}, {{.*}}> of 4 size 27 identity 0
   %p = heddle.mask_pad %r dim 2 units <{tp}, [[0, 1], [2, 3], [4, 5], [6, -1]]> of 4 size 27 identity 0.0 : tensor<1x3x8xf32> -> tensor<1x3x8xf32>
+  // CHECK: heddle.take_units %{{.*}} dim 2 slots <{tp}, {{.*}}> of 4
   %t = heddle.take_units %p dim 2 slots <{tp}, [[0], [1], [1], [0]]> of 4 : tensor<1x3x8xf32> -> tensor<1x3x4xf32>
   return %t : tensor<1x3x4xf32>
 }
@@ -103,4 +110,19 @@ func.func @quantised(%x: tensor<1x3x64xf32>, %w: tensor<32x64x!heddle.q4_1, #hed
   %q = heddle.quantize %x : (tensor<1x3x64xf32>) -> tensor<1x3x64x!heddle.q8>
   %y = heddle.linear %q, %w : (tensor<1x3x64x!heddle.q8>, tensor<32x64x!heddle.q4_1, #heddle.packing<"panel16@1">>) -> tensor<1x3x32xf32>
   return %y : tensor<1x3x32xf32>
+}
+
+// CHECK-LABEL: func.func @parts
+func.func @parts(%q: tensor<1x3x4x8xf32>, %k: tensor<1x6x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x6xi32>, %row: tensor<1x1xi32>) -> tensor<1x1x32xf32> {
+  // CHECK: %[[A:.*]], %[[L:.*]] = heddle.attention_partial %{{.*}}, %{{.*}}, %{{.*}} pos(%{{.*}}, %{{.*}}) scale 4.000000e-01 causal
+  %a, %l = heddle.attention_partial %q, %k, %k pos(%qp, %kp) scale 0.4 causal : (tensor<1x3x4x8xf32>, tensor<1x6x2x8xf32>, tensor<1x6x2x8xf32>, tensor<1x3xi32>, tensor<1x6xi32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
+  // CHECK: heddle.merge_partials %[[A]], %[[L]], %[[A]], %[[L]] :
+  %m, %n = heddle.merge_partials %a, %l, %a, %l : (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>, tensor<1x3x4x8xf32>, tensor<1x3x4xf32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
+  // CHECK: heddle.merge_heads
+  %h = heddle.merge_heads %m : tensor<1x3x4x8xf32> -> tensor<1x3x32xf32>
+  // CHECK: heddle.gather_rows %{{.*}}, %{{.*}} : (tensor<1x3x32xf32>, tensor<1x1xi32>) -> tensor<1x1x32xf32>
+  %r = heddle.gather_rows %h, %row : (tensor<1x3x32xf32>, tensor<1x1xi32>) -> tensor<1x1x32xf32>
+  %s = heddle.split_heads %r : tensor<1x1x32xf32> -> tensor<1x1x4x8xf32>
+  %o = heddle.merge_heads %s : tensor<1x1x4x8xf32> -> tensor<1x1x32xf32>
+  return %o : tensor<1x1x32xf32>
 }
