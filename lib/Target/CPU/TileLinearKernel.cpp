@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Products of many rows of int8 activations with quantised panels. A block of
-// 32 columns is one step of a tile product: its integers are exact, and its
-// scales apply to them in vector registers. The panels of a unit are expanded
-// to signed bytes first, as many columns at a time as the first-level cache
-// holds; sums of the columns so far wait in the result. The sums of an element
-// are the same, in the same order, as those of PanelLinearKernel.cpp.
+// Products of many rows of int8 activations with quantised panels. A block of 32
+// columns is one step of a tile product: its integers are exact, and its scales
+// apply to them in vector registers. A panel is expanded to signed bytes first,
+// as many columns at a time as the first-level cache holds; sums of the columns
+// so far wait in the result. The sums of an element are the same, in the same
+// order, as those of PanelLinearKernel.cpp.
 //
 // Intel 64 and IA-32 Architectures Software Developer's Manual, vol. 1, ch. 18.
 //
@@ -28,11 +28,11 @@ using namespace mlir::heddle::cpu;
 
 namespace {
 
-/// Panels of a unit; more would leave fewer rows to a tile.
-constexpr int64_t kPanels = 2;
-/// Rows of a tile: sums of kPanels panels, with scales, minima and broadcasts
-/// beside them, fill the 32 vector registers.
-constexpr int64_t kMostRows = 12;
+/// Rows of a tile of activations, as many as a tile register has. Their sums
+/// with one panel take half of the vector registers; two panels would have to
+/// share a tile with fewer rows, and a product costs the same for few rows as
+/// for many.
+constexpr int64_t kMostRows = 16;
 /// Fewer rows are bound by memory, and would leave tiles half empty.
 constexpr int64_t kFewestRows = 12;
 /// Bytes of a block of a panel: 16 rows of 32 signed integers.
@@ -57,7 +57,6 @@ public:
         n(tensorShape(op.getWeight())[0]),
         m(product(tensorShape(op.getInput()).drop_back())),
         weight(b, b.bufferOf(op.getWeight()), k),
-        panels(llvm::divideCeil(n, PanelFormat::kRows)),
         blocks(k / PanelFormat::kColumns),
         chunkBlocks(
             llvm::divideCeil(blocks, llvm::divideCeil(blocks, kMostBlocks))),
@@ -71,16 +70,16 @@ private:
   LinearOp op;
   int64_t k, n, m;
   PanelReader weight;
-  int64_t panels, blocks, chunkBlocks, tileRows;
-  /// The chunk of the unit's panels: integers; scales, then minima, fp32.
+  int64_t blocks, chunkBlocks, tileRows;
+  /// The chunk of the panel: integers; scales, then minima, fp32.
   Buffer integers, factors;
   /// Products of kSlots blocks.
   Buffer products;
 
   using Sums = SmallVector<Value>;
-  /// Blocks from firstBlock on of the unit that is being emitted.
+  /// Blocks of a panel from firstBlock on.
   struct Chunk {
-    ArrayRef<Value> panel;
+    Value panel;
     Value firstBlock;
     int64_t count;
     /// Sums begin with zero, are complete.
@@ -91,7 +90,7 @@ private:
   /// The last tile's first rows, `skipped` of them, belong to the one before:
   /// all tiles have one shape, for a tile register has one in all of a kernel.
   void emitTile(const Chunk &chunk, Value firstRow, int64_t skipped);
-  void clear(ArrayRef<Value> panel);
+  void clear(Value panel);
 
   /// One block of a chunk, for the rows of a tile.
   struct Step {
@@ -105,15 +104,17 @@ private:
   /// Adds the products in the slot to a tile's sums.
   void add(const Step &step, MutableArrayRef<Value> sums);
 
-  /// First element of a panel's block in `integers` and `factors`.
-  Value expanded(int64_t panel, Value inChunk, int64_t size) {
-    return b.iadd(b.imul(inChunk, size), panel * chunkBlocks * size);
+  /// Scales only, or minima too.
+  int64_t kinds() const { return weight.format.hasMinima ? 2 : 1; }
+  /// First scale of a block of the chunk.
+  Value factorsAt(Value inChunk) {
+    return b.imul(inChunk, kinds() * PanelFormat::kRows);
   }
   int64_t rowWords() const { return blocks * QuantizedBlock::kWords; }
   /// First word of a block of a row of activations.
   Value inputAt(Value firstRow, Value block);
   /// First product of a row with a panel.
-  Value productsAt(const Step &step, int64_t panel, int64_t row);
+  Value productsAt(const Step &step, int64_t row);
   Buffer &result() { return b.operands[b.kernel.resultsOf(op.getResult())[0]]; }
   /// A panel's column of a result row; the lanes that exist, null: all.
   std::pair<Value, Value> place(Value panel);
@@ -176,19 +177,11 @@ Value TileLinear::multiply(Value a, Value w, int64_t rows) {
 //===----------------------------------------------------------------------===//
 
 void TileLinear::emit(Value from, Value to) {
-  int64_t perChunk = kPanels * chunkBlocks;
-  integers = b.scratch(perChunk * kBlockBytes, b.getI8Type());
-  factors = b.scratch(perChunk * PanelFormat::kRows *
-                          (weight.format.hasMinima ? 2 : 1),
-                      b.getF32Type());
-  products = b.scratch(kSlots * kPanels * tileRows * PanelFormat::kRows,
-                       b.getI32Type());
-  b.loop(from, to, 1, [&](Value unit) {
-    // The last unit repeats the last panel rather than pass it.
-    SmallVector<Value> panel;
-    for (int64_t p = 0; p < kPanels; ++p)
-      panel.push_back(arith::MinUIOp::create(
-          b, b.iadd(b.imul(unit, kPanels), p), b.index(panels - 1)));
+  integers = b.scratch(chunkBlocks * kBlockBytes, b.getI8Type());
+  factors =
+      b.scratch(chunkBlocks * kinds() * PanelFormat::kRows, b.getF32Type());
+  products = b.scratch(kSlots * tileRows * PanelFormat::kRows, b.getI32Type());
+  b.loop(from, to, 1, [&](Value panel) {
     int64_t more = (blocks - 1) / chunkBlocks;
     if (more)
       clear(panel);
@@ -202,15 +195,15 @@ void TileLinear::emit(Value from, Value to) {
   });
 }
 
-void TileLinear::clear(ArrayRef<Value> panel) {
+void TileLinear::clear(Value panel) {
   Value zero = b.constant(b.lanesOf(b.getF32Type()), 0.0);
-  b.staticLoop(m, 1, ValueRange(), [&](Value row, ValueRange) {
-    for (Value p : panel) {
-      auto [column, mask] = place(p);
-      b.storeLanes(result(), b.iadd(b.imul(row, n), column), zero, mask);
-    }
-    return SmallVector<Value>();
-  });
+  auto [column, mask] = place(panel);
+  b.staticLoop(m, 1, ValueRange(),
+               [&, column = column, mask = mask](Value row, ValueRange) {
+                 b.storeLanes(result(), b.iadd(b.imul(row, n), column), zero,
+                              mask);
+                 return SmallVector<Value>();
+               });
 }
 
 void TileLinear::emitChunk(const Chunk &chunk) {
@@ -228,23 +221,18 @@ void TileLinear::expand(const Chunk &chunk) {
   auto bytes = VectorType::get({4 * b.lanes()}, b.getI8Type());
   Value zero = b.constantInt(bytes, static_cast<int8_t>(weight.format.zero));
   b.staticLoop(chunk.count, 1, ValueRange(), [&](Value inChunk, ValueRange) {
-    for (int64_t p = 0; p < kPanels; ++p) {
-      Value at =
-          weight.blockAt(chunk.panel[p], b.iadd(chunk.firstBlock, inChunk));
-      Value to = expanded(p, inChunk, kBlockBytes);
-      SmallVector<Value> words = weight.load(at, /*sub=*/0);
-      for (int64_t g = 0; g < PanelFormat::kColumns / 4; ++g) {
-        Value quad = b.bitcastVector(weight.quad(words, g), bytes);
-        vector::StoreOp::create(b, b.isub(quad, zero), integers.memref,
-                                ValueRange{b.iadd(to, g * 4 * b.lanes())});
-      }
-      int64_t kinds = weight.format.hasMinima ? 2 : 1;
-      Value factor = expanded(p, inChunk, kinds * PanelFormat::kRows);
-      b.storeLanes(factors, factor, weight.scales(at, 0));
-      if (kinds == 2)
-        b.storeLanes(factors, b.iadd(factor, PanelFormat::kRows),
-                     weight.minima(at, 0));
+    Value at = weight.blockAt(chunk.panel, b.iadd(chunk.firstBlock, inChunk));
+    Value to = b.imul(inChunk, kBlockBytes);
+    SmallVector<Value> words = weight.load(at, /*sub=*/0);
+    for (int64_t g = 0; g < PanelFormat::kColumns / 4; ++g) {
+      Value quad = b.bitcastVector(weight.quad(words, g), bytes);
+      vector::StoreOp::create(b, b.isub(quad, zero), integers.memref,
+                              ValueRange{b.iadd(to, g * 4 * b.lanes())});
     }
+    b.storeLanes(factors, factorsAt(inChunk), weight.scales(at, 0));
+    if (kinds() == 2)
+      b.storeLanes(factors, b.iadd(factorsAt(inChunk), PanelFormat::kRows),
+                   weight.minima(at, 0));
     return SmallVector<Value>();
   });
 }
@@ -261,13 +249,11 @@ std::pair<Value, Value> TileLinear::place(Value panel) {
 
 void TileLinear::emitTile(const Chunk &chunk, Value firstRow, int64_t skipped) {
   Sums sums;
-  for (Value p : chunk.panel) {
-    auto [column, mask] = place(p);
-    for (int64_t i = skipped; i < tileRows; ++i) {
-      Value at = b.iadd(b.imul(b.iadd(firstRow, i), n), column);
-      sums.push_back(chunk.first ? b.constant(b.lanesOf(b.getF32Type()), 0.0)
-                                 : b.loadLanes(result(), at, mask));
-    }
+  auto [column, mask] = place(chunk.panel);
+  for (int64_t i = skipped; i < tileRows; ++i) {
+    Value at = b.iadd(b.imul(b.iadd(firstRow, i), n), column);
+    sums.push_back(chunk.first ? b.constant(b.lanesOf(b.getF32Type()), 0.0)
+                               : b.loadLanes(result(), at, mask));
   }
   // The next block's products are under way while a block is added. Slots are
   // static: LLVM would load from all and select.
@@ -290,16 +276,13 @@ void TileLinear::emitTile(const Chunk &chunk, Value firstRow, int64_t skipped) {
       multiply(step(b.index(i + 1), i + 1));
     add(step(b.index(i), i), sums);
   }
-  for (auto [p, at] : llvm::enumerate(chunk.panel)) {
-    auto [column, mask] = place(at);
-    Value bias;
-    if (chunk.last && op.getBias())
-      bias = b.loadLanes(b.bufferOf(op.getBias()), column, mask);
-    for (int64_t i = skipped; i < tileRows; ++i) {
-      Value sum = sums[p * (tileRows - skipped) + i - skipped];
-      b.storeLanes(result(), b.iadd(b.imul(b.iadd(firstRow, i), n), column),
-                   bias ? b.fadd(sum, bias) : sum, mask);
-    }
+  Value bias;
+  if (chunk.last && op.getBias())
+    bias = b.loadLanes(b.bufferOf(op.getBias()), column, mask);
+  for (int64_t i = skipped; i < tileRows; ++i) {
+    Value sum = sums[i - skipped];
+    b.storeLanes(result(), b.iadd(b.imul(b.iadd(firstRow, i), n), column),
+                 bias ? b.fadd(sum, bias) : sum, mask);
   }
 }
 
@@ -308,9 +291,8 @@ Value TileLinear::inputAt(Value firstRow, Value block) {
                 b.imul(block, QuantizedBlock::kWords));
 }
 
-Value TileLinear::productsAt(const Step &step, int64_t panel, int64_t row) {
-  return b.index(((step.slot * kPanels + panel) * tileRows + row) *
-                 PanelFormat::kRows);
+Value TileLinear::productsAt(const Step &step, int64_t row) {
+  return b.index((step.slot * tileRows + row) * PanelFormat::kRows);
 }
 
 void TileLinear::multiply(const Step &step) {
@@ -320,47 +302,31 @@ void TileLinear::multiply(const Step &step) {
              QuantizedBlock::kIntegers);
   Value a = load(memory(b.bufferOf(op.getInput()), first, 4 * rowWords()),
                  tileRows, PanelFormat::kColumns);
-  SmallVector<Value> tiles;
-  for (int64_t p = 0; p < kPanels; ++p) {
-    Value w =
-        load(memory(integers, expanded(p, step.inChunk, kBlockBytes), width),
-             PanelFormat::kColumns / 4, width);
-    tiles.push_back(multiply(a, w, tileRows));
-  }
-  for (auto [p, tile] : llvm::enumerate(tiles))
-    store(memory(products, productsAt(step, p, 0), width), tileRows, width,
-          tile);
+  Value w = load(memory(integers, b.imul(step.inChunk, kBlockBytes), width),
+                 PanelFormat::kColumns / 4, width);
+  store(memory(products, productsAt(step, 0), width), tileRows, width,
+        multiply(a, w, tileRows));
 }
 
 void TileLinear::add(const Step &step, MutableArrayRef<Value> sums) {
   const Buffer &input = b.bufferOf(op.getInput());
   Value first = inputAt(step.firstRow, b.iadd(step.firstBlock, step.inChunk));
-  int64_t kinds = weight.format.hasMinima ? 2 : 1;
-  SmallVector<Value> scale, minimum;
-  for (int64_t p = 0; p < kPanels; ++p) {
-    Value factor = expanded(p, step.inChunk, kinds * PanelFormat::kRows);
-    scale.push_back(b.loadLanes(factors, factor));
-    if (kinds == 2)
-      minimum.push_back(
-          b.loadLanes(factors, b.iadd(factor, PanelFormat::kRows)));
-  }
+  Value scale = b.loadLanes(factors, factorsAt(step.inChunk)), minimum;
+  if (kinds() == 2)
+    minimum = b.loadLanes(factors,
+                          b.iadd(factorsAt(step.inChunk), PanelFormat::kRows));
   for (int64_t i = step.skipped; i < tileRows; ++i) {
     auto header = [&](int64_t word) {
       Value bits = b.loadScalar(input, b.iadd(first, i * rowWords() + word));
       return b.splat(b.bitcast(bits, b.getF32Type()));
     };
-    Value d = header(QuantizedBlock::kScale), offset;
-    if (kinds == 2)
-      offset = header(QuantizedBlock::kOffset);
-    for (int64_t p = 0; p < kPanels; ++p) {
-      Value &sum = sums[p * (tileRows - step.skipped) + i - step.skipped];
-      Value integer = b.loadLanes(products, productsAt(step, p, i));
-      Value product =
-          arith::SIToFPOp::create(b, b.lanesOf(b.getF32Type()), integer);
-      sum = b.fma(b.fmul(product, d), scale[p], sum);
-      if (offset)
-        sum = b.fma(minimum[p], offset, sum);
-    }
+    Value &sum = sums[i - step.skipped];
+    Value integer = b.loadLanes(products, productsAt(step, i));
+    Value product =
+        arith::SIToFPOp::create(b, b.lanesOf(b.getF32Type()), integer);
+    sum = b.fma(b.fmul(product, header(QuantizedBlock::kScale)), scale, sum);
+    if (minimum)
+      sum = b.fma(minimum, header(QuantizedBlock::kOffset), sum);
   }
 }
 
@@ -372,8 +338,7 @@ bool cpu::isTileLinear(LinearOp op, const TargetRecord &target) {
 }
 
 int64_t cpu::tileLinearUnits(LinearOp op) {
-  return llvm::divideCeil(tensorShape(op.getWeight())[0],
-                          PanelFormat::kRows * kPanels);
+  return llvm::divideCeil(tensorShape(op.getWeight())[0], PanelFormat::kRows);
 }
 
 void cpu::emitTileLinear(KernelBuilder &b, LinearOp op, Value from, Value to) {
