@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Products of many rows of int8 activations with quantised panels. A block of 32
-// columns is one step of a tile product: its integers are exact, and its scales
-// apply to them in vector registers. A panel is expanded to signed bytes first,
-// as many columns at a time as the first-level cache holds; sums of the columns
-// so far wait in the result. The sums of an element are the same, in the same
-// order, as those of PanelLinearKernel.cpp.
+// Products of many rows of int8 activations with quantised panels. A block of
+// 32 columns is one step of a tile product: its integers are exact, and its
+// scales apply to them in vector registers. A panel is expanded to signed bytes
+// first, as many columns at a time as the first-level cache holds; sums of the
+// columns so far wait in the result. The sums of an element are the same, in
+// the same order, as those of PanelLinearKernel.cpp.
 //
 // Intel 64 and IA-32 Architectures Software Developer's Manual, vol. 1, ch. 18.
 //
