@@ -55,7 +55,8 @@ bad "hidden_size num_attention_heads 12 64 head_dim" hidden_size=64 \
 bad "num_attention_heads num_key_value_heads 3 4" num_key_value_heads=3
 bad "model_type llama mistral gpt9" model_type=gpt9
 bad "vocab_size whole number -1" vocab_size=-1
-bad "o_proj 32 columns 8 tp f32" -- --mesh tp=2 --weights q8_0
+bad "num_attention_heads q_proj 32 tp degrees" -- --mesh tp=2 --weights q8_0 \
+  --strict-divisibility
 wrong "zz default tensor(axis)" heddle-compile "$config" --mesh zz=2
 wrong "twice tp" heddle-compile "$config" --mesh tp=2,tp=2
 wrong "1024 bytes per rank" heddle-compile "$config" --mesh tp=2 \

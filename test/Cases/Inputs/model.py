@@ -13,8 +13,8 @@ Options that are no keys of a config.json:
 
   tensor.NAME=TEXT    in files: zero (all zeros), drop (left out), other
                       (another seed), or F8_E4M3 and the like (a foreign type)
-  gguf.type=q8_0      matrices in blocks of 32, in files of both kinds as the
-                      values that the blocks hold
+  gguf.type=q8_0      matrices in blocks of 32 (or q4_0), in files of both kinds
+                      as the values that the blocks hold
   gguf.KEY=VALUE      a further string of the metadata
 """
 
@@ -100,17 +100,32 @@ def draw(name, shape, what):
             for _ in range(count)]
 
 
-def quantise(values):
-    """Q8_0: the bytes, and the numbers that they stand for."""
-    data, back = b"", []
-    for at in range(0, len(values), 32):
-        block = values[at:at + 32]
-        scale = half(max(map(abs, block)) / 127)
-        codes = [max(-127, min(127, round(v / scale))) if scale else 0
-                 for v in block]
-        data += struct.pack("<e32b", scale, *codes)
-        back += [scale * code for code in codes]
-    return data, back
+def q8_0(block):
+    scale = half(max(map(abs, block)) / 127)
+    codes = [max(-127, min(127, round(v / scale))) if scale else 0
+             for v in block]
+    return struct.pack("<e32b", scale, *codes), [scale * c for c in codes]
+
+
+def q4_0(block):
+    scale = half(max(block, key=abs) / -8)
+    codes = [max(0, min(15, round(v / scale) + 8)) if scale else 8
+             for v in block]
+    pairs = [low | high << 4 for low, high in zip(codes[:16], codes[16:])]
+    return (struct.pack("<e16B", scale, *pairs),
+            [scale * (c - 8) for c in codes])
+
+
+# The number that GGUF has for a type, and how a block is made.
+BLOCKS = {"q4_0": (2, q4_0), "q8_0": (8, q8_0)}
+
+
+def quantise(values, kind):
+    """The bytes, and the numbers that they stand for."""
+    parts = [BLOCKS[kind][1](values[at:at + 32])
+             for at in range(0, len(values), 32)]
+    return (b"".join(data for data, _ in parts),
+            [number for _, back in parts for number in back])
 
 
 def tensors(config, extra):
@@ -126,10 +141,11 @@ def tensors(config, extra):
             shape = ([config["vocab_size"], config["hidden_size"]]
                      if name == "lm_head.weight" else [4])
             result[name] = (shape, draw(name, shape, what))
-    if extra.get("gguf.type") == "q8_0":
+    kind = extra.get("gguf.type")
+    if kind:
         for name, (shape, values) in result.items():
             if len(shape) == 2:
-                result[name] = (shape, quantise(values)[1])
+                result[name] = (shape, quantise(values, kind)[1])
     return result
 
 
@@ -208,13 +224,14 @@ def write_gguf(path, config, extra):
                  "k_proj": "num_key_value_heads"}.get(name.split(".")[-2])
         if heads and architecture == "llama":
             values = permute(values, config[heads], shape[0])
-        blocks = extra.get("gguf.type") == "q8_0" and len(shape) == 2
-        raw = quantise(values)[0] if blocks else f32(values)
+        kind = extra.get("gguf.type") if len(shape) == 2 else None
+        raw = quantise(values, kind)[0] if kind else f32(values)
         data += bytes(-len(data) % 32)
         described.append(text(gguf_name(name)) + struct.pack("<I", len(shape))
                          + b"".join(struct.pack("<Q", extent)
                                     for extent in reversed(shape))
-                         + struct.pack("<IQ", 8 if blocks else 0, len(data)))
+                         + struct.pack("<IQ", BLOCKS[kind][0] if kind else 0,
+                                       len(data)))
         data += raw
     head = (b"GGUF" + struct.pack("<IQQ", 3, len(described), len(entries))
             + b"".join(entries) + b"".join(described))

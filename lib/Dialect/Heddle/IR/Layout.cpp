@@ -194,6 +194,10 @@ bool Layout::hasPadding() const {
          llvm::any_of(table, [](int64_t u) { return u < 0; });
 }
 
+bool Layout::hasCopies() const {
+  return llvm::count_if(table, [](int64_t u) { return u >= 0; }) > units;
+}
+
 Layout Layout::compact() const {
   if (!blocked || axes.empty())
     return *this;

@@ -358,6 +358,10 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
       if (!strictDivisibility || (!layout->hasPadding() && !replicated))
         continue;
       ok = false;
+      // What divides by itself has padding for what it follows, which is
+      // reported instead.
+      if (layout->units % layout->ranks == 0)
+        continue;
       // Several tensors have a size of that name: one message says it.
       StringRef size = sizeName(func, argument, i);
       std::string where = (name + "#" + Twine(i)).str();
@@ -391,31 +395,25 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
     return success(ok);
   }
 
-  /// A weight in blocks is cut when it is loaded, between blocks, or not at
-  /// all: units that are no whole blocks (heads of few columns) would need a
-  /// cut at run time, through them.
+  /// A weight in blocks is cut when it is loaded, in one way: nothing at run
+  /// time gathers blocks and cuts them again.
   LogicalResult checkBlocks(ReshardOp reshard, MeshOp mesh) {
     auto type = cast<RankedTensorType>(reshard.getResult().getType());
     int64_t block = getBlockElements(type.getElementType());
-    if (block == 1 || type.getRank() == 0)
+    if (block == 1)
       return success();
-    DimShardingAttr dim = getSharding(type).getDims().back();
     std::string name = "a quantised value";
     if (auto loc = dyn_cast<NameLoc>(reshard.getLoc()))
-      name = loc.getName().str();
+      name = "'" + loc.getName().str() + "'";
     if (!reported.insert(name + "#blocks").second)
       return failure();
-    InFlightDiagnostic diag =
-        mlir::emitError(isa<FileLineColLoc>(reshard.getLoc()) ? reshard.getLoc()
-                                                              : mesh.getLoc());
-    diag << "'" << name << "': expected a cut between blocks of " << block
-         << " columns, got " << type.getShape().back()
-         << " columns in units of " << dim.getUnit() << " over the axes ";
-    llvm::interleaveComma(dim.getAxes(), diag, [&](AxisRefAttr axis) {
-      diag << "'" << axis.getName() << "'";
-    });
-    diag << "; weights stored as f32 or bf16 have no blocks";
-    return diag;
+    return mlir::emitError(isa<FileLineColLoc>(reshard.getLoc())
+                               ? reshard.getLoc()
+                               : mesh.getLoc())
+           << name << ": expected one layout of blocks of " << block
+           << " columns, got " << getSharding(reshard.getInput().getType())
+           << " where " << getSharding(type)
+           << " is needed; weights stored as f32 or bf16 have no blocks";
   }
 
   /// What the user calls the size of a dimension, or nothing.

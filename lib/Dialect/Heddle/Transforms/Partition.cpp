@@ -120,41 +120,33 @@ FailureOr<RankTableAttr> Partitioner::kvHeadTable(Value query, Value key) {
     return failure();
   if (q->axes.empty())
     return RankTableAttr();
-  if (q->unit != 1 || (k->unit != 1 && !k->axes.empty())) {
-    mesh.emitError() << "expected heads to be cut one by one, got units of "
-                     << q->unit << " query and " << k->unit
-                     << " key/value heads";
-    return failure();
-  }
   int64_t group = q->size / k->size;
-  SmallVector<int64_t> table(q->ranks * q->slots, -1);
-  bool plain = k->slots > 0 && q->slots % k->localExtent() == 0;
-  int64_t localGroup = plain ? q->slots / k->localExtent() : 1;
+  int64_t queries = q->localExtent(), keys = k->localExtent();
+  SmallVector<int64_t> table(q->ranks * queries, -1);
+  bool plain = keys > 0 && queries % keys == 0;
+  int64_t localGroup = plain ? queries / keys : 1;
   for (int64_t rank = 0; rank < mesh.getWorldSize(); ++rank) {
     int64_t cq = getCoordinate(mesh, q->axes, rank);
     int64_t ck = getCoordinate(mesh, k->axes, rank);
-    for (int64_t s = 0; s < q->slots; ++s) {
-      int64_t head = q->unitAt(cq, s);
+    for (int64_t s = 0; s < queries; ++s) {
+      int64_t head = q->elementAt(cq, s);
       int64_t slot = -1;
-      if (head >= 0 && k->axes.empty())
-        slot = head / group;
-      else if (head >= 0)
-        for (int64_t t = 0; t < k->slots; ++t)
-          if (k->unitAt(ck, t) == head / group)
-            slot = t;
+      for (int64_t t = 0; head >= 0 && t < keys; ++t)
+        if (k->elementAt(ck, t) == head / group)
+          slot = t;
       if (head >= 0 && slot < 0) {
         mesh.emitError() << "expected key/value head " << head / group
                          << " on rank " << rank << " beside query head " << head
                          << ", but it is not there";
         return failure();
       }
-      table[cq * q->slots + s] = slot;
+      table[cq * queries + s] = slot;
       plain &= slot == s / localGroup;
     }
   }
   if (plain)
     return RankTableAttr();
-  return RankTableAttr::get(mesh.getContext(), q->axes, q->ranks, q->slots,
+  return RankTableAttr::get(mesh.getContext(), q->axes, q->ranks, queries,
                             table);
 }
 
@@ -172,11 +164,8 @@ FailureOr<RankTableAttr> Partitioner::sequenceTable(Value logits) {
     return RankTableAttr();
   SmallVector<int64_t> table;
   for (int64_t rank = 0; rank < batch->ranks; ++rank)
-    for (int64_t s = 0; s < batch->localExtent(); ++s) {
-      int64_t unit = batch->unitAt(rank, s / batch->unit);
-      int64_t sequence = unit * batch->unit + s % batch->unit;
-      table.push_back(unit < 0 || sequence >= batch->size ? -1 : sequence);
-    }
+    for (int64_t s = 0; s < batch->localExtent(); ++s)
+      table.push_back(batch->elementAt(rank, s));
   return RankTableAttr::get(mesh.getContext(), batch->axes, batch->ranks,
                             batch->localExtent(), table);
 }

@@ -8,6 +8,10 @@
 
 #include "heddle/Dialect/Heddle/Transforms/Propagation.h"
 
+#include "llvm/ADT/SetVector.h"
+
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::heddle;
 
@@ -15,12 +19,19 @@ static RankedTensorType tensorType(Value value) {
   return dyn_cast<RankedTensorType>(value.getType());
 }
 
-/// Number of elements of the factors after the first.
+/// Elements along a dimension that are stored together: a quantisation block.
+static int64_t blockOf(RankedTensorType type, int64_t dim) {
+  return dim == type.getRank() - 1 ? getBlockElements(type.getElementType())
+                                   : 1;
+}
+
+/// Number of elements of the factors after the first; 1 if there are none, as
+/// in a dimension of size 0.
 static int64_t minorSize(const FactorRule &rule, const DimFactors &factors) {
   int64_t size = 1;
   for (int f : ArrayRef<int>(factors).drop_front())
     size *= rule.factors[f].size;
-  return size;
+  return std::max<int64_t>(size, 1);
 }
 
 Propagation::Propagation(ModuleOp module, MeshOp mesh)
@@ -37,10 +48,13 @@ Propagation::Propagation(ModuleOp module, MeshOp mesh)
 //===----------------------------------------------------------------------===//
 
 void Propagation::collectTies(ModuleOp module) {
-  auto same = [&](Value a, Value b) { ties.push_back({a, b, false}); };
-  auto slice = [&](Value stack, Value part) {
-    ties.push_back({stack, part, true});
+  auto tie = [&](Value stack, Value part, bool isSlice) {
+    tiesOf[stack].push_back(ties.size());
+    tiesOf[part].push_back(ties.size());
+    ties.push_back({stack, part, isSlice});
   };
+  auto same = [&](Value a, Value b) { tie(a, b, false); };
+  auto slice = [&](Value stack, Value part) { tie(stack, part, true); };
   module.walk([&](RepeatOp repeat) {
     int64_t numCarries = repeat.getCarries().size();
     for (int64_t kind = 0; kind < (int64_t)repeat.getKinds().size(); ++kind) {
@@ -147,20 +161,113 @@ bool Propagation::mark(Value value, int64_t dim, DimShardingAttr sharding) {
           if (axis.getName() == mine.getName())
             return false;
   // A block-quantised dimension is cut between blocks only.
-  int64_t block =
-      dim == type.getRank() - 1 ? getBlockElements(type.getElementType()) : 1;
-  if (sharding.getUnit() % block != 0)
+  if (sharding.getUnit() % blockOf(type, dim) != 0)
     return false;
   dims[dim] = sharding;
   return true;
+}
+
+bool Propagation::seed(Value value, int64_t dim, DimShardingAttr sharding) {
+  RankedTensorType type = tensorType(value);
+  if (!type || dim < 0 || dim >= type.getRank())
+    return false;
+  return mark(
+      value, dim,
+      sharding.withUnit(unitOfWholeBlocks(value, dim, sharding.getUnit())));
+}
+
+//===----------------------------------------------------------------------===//
+// Units of whole blocks
+//===----------------------------------------------------------------------===//
+
+static bool carriesSharding(FactorKind kind) {
+  return kind == FactorKind::Parallel || kind == FactorKind::Sum;
+}
+
+int64_t Propagation::unitOfWholeBlocks(Value value, int64_t dim,
+                                       int64_t unit) const {
+  // Elements of each dimension that make one present unit.
+  llvm::MapVector<std::pair<Value, int64_t>, int64_t> elements;
+  auto reach = [&](Value v, int64_t d, int64_t n) {
+    elements.try_emplace({v, d}, n);
+  };
+  auto throughOp = [&](Operation *op, Value v, int64_t d, int64_t n) {
+    auto ruled = dyn_cast<FactorRuleOpInterface>(op);
+    if (!ruled)
+      return;
+    FactorRule rule = ruled.getFactorRule();
+    llvm::SmallSetVector<std::pair<int, int64_t>, 4> factors;
+    auto find = [&](Value other, const TensorFactors &dims) {
+      if (other != v || dims[d].empty())
+        return;
+      int64_t minor = minorSize(rule, dims[d]);
+      if (n % minor == 0 && carriesSharding(rule.factors[dims[d][0]].kind))
+        factors.insert({dims[d][0], n / minor});
+    };
+    auto follow = [&](Value other, const TensorFactors &dims) {
+      for (auto [i, dimFactors] : llvm::enumerate(dims))
+        for (auto [f, perUnit] : factors)
+          if (!dimFactors.empty() && dimFactors[0] == f)
+            reach(other, i, perUnit * minorSize(rule, dimFactors));
+    };
+    for (auto visit : {0, 1}) {
+      auto each = [&](Value other, const TensorFactors &dims) {
+        visit == 0 ? find(other, dims) : follow(other, dims);
+      };
+      for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands))
+        each(operand, dims);
+      for (auto [result, dims] : llvm::zip(op->getResults(), rule.results))
+        each(result, dims);
+    }
+  };
+  reach(value, dim, unit);
+  int64_t factor = 1;
+  for (size_t next = 0; next < elements.size(); ++next) {
+    auto [at, n] = *(elements.begin() + next);
+    auto [v, d] = at;
+    int64_t block = blockOf(tensorType(v), d);
+    factor = std::lcm(factor, block / std::gcd(block, n));
+    if (Operation *op = v.getDefiningOp())
+      throughOp(op, v, d, n);
+    for (Operation *user : v.getUsers())
+      throughOp(user, v, d, n);
+    for (size_t tie : tiesOf.lookup(v)) {
+      int64_t offset = ties[tie].isSlice ? 1 : 0;
+      if (v == ties[tie].slice)
+        reach(ties[tie].stack, d + offset, n);
+      else if (d >= offset)
+        reach(ties[tie].slice, d - offset, n);
+    }
+  }
+  // A larger unit may pass where the smaller one did not.
+  return factor == 1 ? unit : unitOfWholeBlocks(value, dim, unit * factor);
 }
 
 //===----------------------------------------------------------------------===//
 // Factors
 //===----------------------------------------------------------------------===//
 
-static bool carriesSharding(FactorKind kind) {
-  return kind == FactorKind::Parallel || kind == FactorKind::Sum;
+/// The least unit of a factor that no dimension has decided yet.
+int64_t Propagation::unitOfFactor(Operation *op, const FactorRule &rule,
+                                  size_t factor) const {
+  int64_t unit = 1;
+  for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands))
+    for (auto [i, factors] : llvm::enumerate(dims))
+      if (!factors.empty() && factors[0] == static_cast<int>(factor)) {
+        int64_t minor = minorSize(rule, factors);
+        unit = std::lcm(unit, unitOfWholeBlocks(operand, i, minor) / minor);
+      }
+  return unit;
+}
+
+/// A sum over this layout would count units that several ranks hold more than
+/// once.
+static bool hasCopies(MeshOp mesh, DimShardingAttr dim, int64_t size) {
+  if (dim.getMap() != MapKind::Table && dim.getMap() != MapKind::Data)
+    return false;
+  FailureOr<Layout> layout =
+      Layout::get(mesh, dim, size, [&]() { return mesh.emitError(); });
+  return succeeded(layout) && layout->hasCopies();
 }
 
 FactorShardings Propagation::project(Operation *op, const FactorRule &rule) {
@@ -185,6 +292,9 @@ FactorShardings Propagation::project(Operation *op, const FactorRule &rule) {
       if (result[f] || dim.getUnit() % minor != 0 ||
           !carriesSharding(rule.factors[f].kind) || taken(dim))
         continue;
+      if (rule.factors[f].kind == FactorKind::Sum &&
+          hasCopies(mesh, dim, tensorType(value).getDimSize(i)))
+        continue;
       result[f] = dim.withUnit(dim.getUnit() / minor);
     }
   };
@@ -195,8 +305,9 @@ FactorShardings Propagation::project(Operation *op, const FactorRule &rule) {
   // Factors that another one decides.
   for (auto [f, factor] : llvm::enumerate(rule.factors)) {
     if (factor.follows >= 0 && result[factor.follows] && !result[f])
-      result[f] = followHeads(result[factor.follows],
-                              rule.factors[factor.follows], factor);
+      result[f] =
+          followHeads(result[factor.follows], rule.factors[factor.follows],
+                      factor, unitOfFactor(op, rule, f));
     if (factor.alignedWith >= 0 && !result[f]) {
       DimShardingAttr with = result[factor.alignedWith];
       int64_t size = rule.factors[factor.alignedWith].size;
@@ -252,21 +363,22 @@ void Propagation::run() {
 //===----------------------------------------------------------------------===//
 
 DimShardingAttr Propagation::followHeads(DimShardingAttr heads,
-                                         const Factor &query,
-                                         const Factor &kv) {
+                                         const Factor &query, const Factor &kv,
+                                         int64_t unit) {
   auto quiet = [&]() { return mesh.emitError(); };
   FailureOr<Layout> layout = Layout::get(mesh, heads, query.size, quiet);
-  if (failed(layout) || layout->unit != 1)
+  if (failed(layout))
     return {};
-  // The key/value heads that each coordinate's query heads read, ascending.
+  // The units of key/value heads that each coordinate's query heads read,
+  // ascending.
   SmallVector<SmallVector<int64_t>> needed(layout->ranks);
   size_t most = 1;
   for (int64_t r = 0; r < layout->ranks; ++r) {
-    for (int64_t s = 0; s < layout->slots; ++s) {
-      int64_t head = layout->unitAt(r, s);
+    for (int64_t s = 0; s < layout->localExtent(); ++s) {
+      int64_t head = layout->elementAt(r, s);
       if (head < 0)
         continue;
-      int64_t group = head / kv.groupSize;
+      int64_t group = head / kv.groupSize / unit;
       if (!llvm::is_contained(needed[r], group))
         needed[r].push_back(group);
     }
@@ -291,19 +403,20 @@ DimShardingAttr Propagation::followHeads(DimShardingAttr heads,
           return false;
     return true;
   };
-  auto block = DimShardingAttr::get(context, heads.getAxes(), 1);
+  auto block = DimShardingAttr::get(context, heads.getAxes(), unit);
   if (matches(block))
     return block;
   AxisRefAttr axis = heads.getAxes()[0];
+  int64_t units = llvm::divideCeil(kv.size, unit);
   if (heads.getAxes().size() == 1 && axis.isFull() &&
-      layout->ranks % kv.size == 0) {
-    auto major = AxisRefAttr::get(context, axis.getName(), 1, kv.size);
+      layout->ranks % units == 0) {
+    auto major = AxisRefAttr::get(context, axis.getName(), 1, units);
     auto replicated =
-        DimShardingAttr::get(context, ArrayRef<AxisRefAttr>(major), 1);
+        DimShardingAttr::get(context, ArrayRef<AxisRefAttr>(major), unit);
     if (matches(replicated))
       return replicated;
   }
-  return DimShardingAttr::get(context, heads.getAxes(), 1, MapKind::Table, 1,
+  return DimShardingAttr::get(context, heads.getAxes(), unit, MapKind::Table, 1,
                               tableFor(table, layout->ranks));
 }
 

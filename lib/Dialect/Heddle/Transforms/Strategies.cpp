@@ -32,24 +32,6 @@ static DimShardingAttr withAxes(AxisRefAttr axis, int64_t unit) {
 // tensor(axis)
 //===----------------------------------------------------------------------===//
 
-/// The hidden width of a gated unit may be cut between the quantisation blocks
-/// of the weight that contracts it, and of its own quantised copy.
-static int64_t hiddenUnit(Value hidden) {
-  auto blockOf = [](Value v) {
-    return getBlockElements(
-        cast<RankedTensorType>(v.getType()).getElementType());
-  };
-  int64_t unit = 1;
-  for (Operation *user : hidden.getUsers()) {
-    if (auto linear = dyn_cast<LinearOp>(user))
-      unit = std::max(unit, blockOf(linear.getWeight()));
-    else if (auto quantize = dyn_cast<QuantizeOp>(user))
-      unit = std::max({unit, blockOf(quantize.getResult()),
-                       hiddenUnit(quantize.getResult())});
-  }
-  return unit;
-}
-
 /// A product outside the layer stack whose result is sampled or leaves the
 /// program: the logits.
 static bool isLogits(LinearOp linear) {
@@ -62,21 +44,19 @@ static bool isLogits(LinearOp linear) {
 static int64_t seedTensor(ModuleOp module, DimShardingAttr dim,
                           Propagation &propagation) {
   int64_t taken = 0;
-  AxisRefAttr axis = dim.getAxes()[0];
   module.walk([&](Operation *op) {
     if (auto attention = dyn_cast<AttentionOp>(op))
-      taken += propagation.mark(attention.getQuery(), 2, dim);
+      taken += propagation.seed(attention.getQuery(), 2, dim);
     else if (auto partial = dyn_cast<AttentionPartialOp>(op))
-      taken += propagation.mark(partial.getQuery(), 2, dim);
+      taken += propagation.seed(partial.getQuery(), 2, dim);
     else if (auto glu = dyn_cast<GluOp>(op))
-      taken += propagation.mark(
+      taken += propagation.seed(
           glu.getResult(),
-          cast<RankedTensorType>(glu.getResult().getType()).getRank() - 1,
-          withAxes(axis, hiddenUnit(glu.getResult())));
+          cast<RankedTensorType>(glu.getResult().getType()).getRank() - 1, dim);
     else if (auto embedding = dyn_cast<EmbeddingOp>(op))
-      taken += propagation.mark(embedding.getTable(), 0, dim);
+      taken += propagation.seed(embedding.getTable(), 0, dim);
     else if (auto linear = dyn_cast<LinearOp>(op); linear && isLogits(linear))
-      taken += propagation.mark(linear.getWeight(), 0, dim);
+      taken += propagation.seed(linear.getWeight(), 0, dim);
   });
   return taken;
 }
@@ -95,7 +75,7 @@ static int64_t seedData(ModuleOp module, DimShardingAttr dim,
       auto type = dyn_cast<RankedTensorType>(argument.getType());
       if (binding && binding.getKind() == BindingKind::Input && type &&
           type.getRank() > 0)
-        taken += propagation.mark(argument, 0, dim);
+        taken += propagation.seed(argument, 0, dim);
     }
   return taken;
 }

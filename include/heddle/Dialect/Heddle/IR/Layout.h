@@ -48,10 +48,18 @@ struct Layout {
   int64_t unitAt(int64_t coordinate, int64_t slot) const {
     return table[coordinate * slots + slot];
   }
+  /// The element at a place in the rank's part; -1 is padding.
+  int64_t elementAt(int64_t coordinate, int64_t place) const {
+    int64_t u = unitAt(coordinate, place / unit);
+    int64_t element = u * unit + place % unit;
+    return u < 0 || element >= size ? -1 : element;
+  }
   /// (coordinate, slot) of every copy of a unit, ascending.
   SmallVector<std::pair<int64_t, int64_t>> owners(int64_t u) const;
   /// Some slot holds no unit, or the last unit is short.
   bool hasPadding() const;
+  /// Some unit is in several slots.
+  bool hasCopies() const;
   /// The same layout in the largest units: a blocked one has one unit a rank,
   /// so that tables do not grow with the dimension.
   Layout compact() const;

@@ -30,6 +30,10 @@ public:
   /// used by another dimension of it. Returns true if it was taken.
   bool mark(Value value, int64_t dim, DimShardingAttr sharding);
 
+  /// As `mark`, for a strategy: in the smallest multiple of the sharding's unit
+  /// that cuts no quantisation block of any tensor that the decision reaches.
+  bool seed(Value value, int64_t dim, DimShardingAttr sharding);
+
   /// Runs to the fixpoint.
   void run();
 
@@ -54,15 +58,22 @@ private:
   void collectTies(ModuleOp module);
   bool runTies();
   bool runOp(Operation *op);
-  /// Key/value heads that the ranks' query heads need.
+  /// The smallest multiple of `unit` for which a cut of this dimension, carried
+  /// through factors and ties, lies between blocks everywhere.
+  int64_t unitOfWholeBlocks(Value value, int64_t dim, int64_t unit) const;
+  int64_t unitOfFactor(Operation *op, const FactorRule &rule,
+                       size_t factor) const;
+  /// Key/value heads that the ranks' query heads need, in units of `unit`.
   DimShardingAttr followHeads(DimShardingAttr heads, const Factor &query,
-                              const Factor &kv);
+                              const Factor &kv, int64_t unit);
   FlatSymbolRefAttr tableFor(ArrayRef<int64_t> values, int64_t rows);
 
   ModuleOp module;
   MeshOp mesh;
   SmallVector<Operation *> ops;
   SmallVector<Tie> ties;
+  /// Numbers of the ties that a value is in.
+  DenseMap<Value, SmallVector<size_t, 2>> tiesOf;
   DenseMap<Value, SmallVector<DimShardingAttr>> decided;
 };
 
