@@ -58,13 +58,15 @@ const std::vector<std::string> kCommunicators = {"inprocess", "mpi"};
 const std::vector<std::string> kCommunicators = {"inprocess"};
 #endif
 
-/// mpirun (of Open MPI, or another one with PMI) has started several of us.
-bool startedByMpirun() {
+/// How many of us mpirun (of Open MPI, or another one with PMI) has started; 0:
+/// it has not.
+int startedProcesses() {
   for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
     if (const char *size = std::getenv(name))
-      return std::atoi(size) > 1;
-  return false;
+      return std::atoi(size);
+  return 0;
 }
+bool startedByMpirun() { return startedProcesses() > 1; }
 
 #ifdef HEDDLE_HAVE_MPI
 /// mpirun ends a job by SIGTERM to the processes that are left, and a second
@@ -109,6 +111,14 @@ Result<std::unique_ptr<Communicator>> connect(const std::string &kind,
     Result<std::unique_ptr<Communicator>> mpi = createMpiCommunicator();
     if (!mpi)
       return mpi;
+    if (startedByMpirun() && (*mpi)->worldSize() == 1)
+      return Status(
+          Code::incompatible,
+          "expected " + std::to_string(startedProcesses()) +
+              " processes, as OMPI_COMM_WORLD_SIZE or PMI_SIZE says, but this "
+              "program's MPI library sees 1: start it with the mpirun of the "
+              "library that it is linked with (ldd heddle-run), or, without "
+              "mpirun, with --comm inprocess");
     endOfJob().watch(mpi->get());
     processRank = (*mpi)->localRanks().front();
     return mpi;

@@ -48,6 +48,12 @@ mpi -n 3 heddle-run "$tmp/generate.heddle" "${weights[@]}" bench \
 echo "three processes for two ranks: status $?"
 grep -a "heddle-run: error: rank 0" "$tmp/size" | head -n 1
 
+# One process that an environment takes for one of two.
+OMPI_COMM_WORLD_SIZE=2 heddle-run "$tmp/generate.heddle" "${weights[@]}" bench \
+  >"$tmp/single" 2>&1
+echo "one process for two: status $?"
+grep -a "heddle-run: error" "$tmp/single" | head -n 1
+
 # A rank that is killed takes the others with it.
 cat >"$tmp/start.sh" <<'START'
 echo $$ >"$1/pid.$OMPI_COMM_WORLD_RANK"
