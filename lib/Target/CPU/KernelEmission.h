@@ -28,7 +28,15 @@ void emitPanelLinear(KernelBuilder &b, LinearOp op, Value from, Value to);
 // … of many rows of int8 activations, where the target has tile registers.
 bool isTileLinear(LinearOp op, const TargetRecord &target);
 int64_t tileLinearUnits(LinearOp op);
-void emitTileLinear(KernelBuilder &b, LinearOp op, Value from, Value to);
+/// One of `count` blocks of rows, as equal as they come.
+struct RowBlock {
+  Value index;
+  int64_t count;
+};
+int64_t tileLinearRowBlocks(LinearOp op);
+/// `from` and `to` are units of the block of rows.
+void emitTileLinear(KernelBuilder &b, LinearOp op, RowBlock block, Value from,
+                    Value to);
 
 // sample
 int64_t sampleTiles(SampleOp op);

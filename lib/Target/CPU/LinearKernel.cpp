@@ -124,6 +124,15 @@ static int64_t unitsOf(LinearOp op, const TargetRecord &target) {
                           Tile::get(m, target).columns);
 }
 
+/// Blocks of rows, each with all units, one after the other: tiles that follow
+/// one another, which are one worker's, write rows that its later launches
+/// read.
+static int64_t rowBlocksOf(ArrayRef<LinearOp> ops, const TargetRecord &target) {
+  bool tiles =
+      llvm::all_of(ops, [&](LinearOp op) { return isTileLinear(op, target); });
+  return tiles ? tileLinearRowBlocks(ops.front()) : 1;
+}
+
 int64_t cpu::linearTiles(ArrayRef<LinearOp> ops, const TargetRecord &target) {
   int64_t work = 0, units = 0;
   for (LinearOp op : ops) {
@@ -133,30 +142,43 @@ int64_t cpu::linearTiles(ArrayRef<LinearOp> ops, const TargetRecord &target) {
                      m * product(tensorShape(op.getWeight())) / 8);
     units += unitsOf(op, target);
   }
+  units *= rowBlocksOf(ops, target);
   return std::clamp<int64_t>(work / (128 << 10), 1,
                              std::min<int64_t>(units, 64));
 }
 
-void cpu::emitLinears(KernelBuilder &b, ArrayRef<LinearOp> ops) {
-  int64_t total = 0, first = 0;
-  for (LinearOp op : ops)
-    total += unitsOf(op, b.target);
-  Value from = b.tileBegin(b.tile, total);
-  Value to = b.tileBegin(b.iadd(b.tile, 1), total);
+/// Units [from, to) of a block of rows.
+static void emitUnits(KernelBuilder &b, ArrayRef<LinearOp> ops, RowBlock block,
+                      Value from, Value to) {
+  int64_t first = 0;
   for (LinearOp op : ops) {
-    // This tile's part of this product's units, from zero on.
+    // This product's part of them, from zero on.
     int64_t units = unitsOf(op, b.target);
     auto clip = [&](Value unit) -> Value {
-      Value above = arith::MaxUIOp::create(b, unit, b.index(first));
-      return b.isub(arith::MinUIOp::create(b, above, b.index(first + units)),
+      Value above = arith::MaxSIOp::create(b, unit, b.index(first));
+      return b.isub(arith::MinSIOp::create(b, above, b.index(first + units)),
                     b.index(first));
     };
     if (isTileLinear(op, b.target))
-      emitTileLinear(b, op, clip(from), clip(to));
+      emitTileLinear(b, op, block, clip(from), clip(to));
     else if (getPacking(op.getWeight().getType()))
       emitPanelLinear(b, op, clip(from), clip(to));
     else
       LinearEmitter(b, op).emit(clip(from), clip(to));
     first += units;
   }
+}
+
+void cpu::emitLinears(KernelBuilder &b, ArrayRef<LinearOp> ops) {
+  int64_t units = 0, rowBlocks = rowBlocksOf(ops, b.target);
+  for (LinearOp op : ops)
+    units += unitsOf(op, b.target);
+  Value from = b.tileBegin(b.tile, rowBlocks * units);
+  Value to = b.tileBegin(b.iadd(b.tile, 1), rowBlocks * units);
+  b.staticLoop(rowBlocks, 1, ValueRange(), [&](Value rowBlock, ValueRange) {
+    Value before = b.imul(rowBlock, units);
+    emitUnits(b, ops, {rowBlock, rowBlocks}, b.isub(from, before),
+              b.isub(to, before));
+    return SmallVector<Value>();
+  });
 }

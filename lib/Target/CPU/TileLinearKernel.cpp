@@ -40,6 +40,10 @@ constexpr int64_t kBlockBytes = PanelFormat::kRows * PanelFormat::kColumns;
 /// Blocks that are expanded at a time.
 constexpr int64_t kMostBlocks = 24;
 
+/// Rows for which a panel is expanded, and that one worker has: fewer would
+/// expand too often.
+constexpr int64_t kBlockRows = 256;
+
 /// Blocks whose products are in memory: what a tile register stores cannot be
 /// loaded before it has left the store buffer.
 constexpr int64_t kSlots = 2;
@@ -63,7 +67,7 @@ public:
         // Tiles as even as they come.
         tileRows(llvm::divideCeil(m, llvm::divideCeil(m, kMostRows))) {}
 
-  void emit(Value from, Value to);
+  void emit(RowBlock block, Value from, Value to);
 
 private:
   KernelBuilder &b;
@@ -71,6 +75,8 @@ private:
   int64_t k, n, m;
   PanelReader weight;
   int64_t blocks, chunkBlocks, tileRows;
+  /// Whole tiles of the block of rows; whether rows are left after the last.
+  Value firstTile, endTile, hasRest;
   /// The chunk of the panel: integers; scales, then minima, fp32.
   Buffer integers, factors;
   /// Products of kSlots blocks.
@@ -176,7 +182,14 @@ Value TileLinear::multiply(Value a, Value w, int64_t rows) {
 // The product
 //===----------------------------------------------------------------------===//
 
-void TileLinear::emit(Value from, Value to) {
+void TileLinear::emit(RowBlock block, Value from, Value to) {
+  int64_t whole = m / tileRows;
+  auto begin = [&](Value index) {
+    return b.idiv(b.imul(index, whole), block.count);
+  };
+  firstTile = begin(block.index);
+  endTile = begin(b.iadd(block.index, 1));
+  hasRest = b.icmp(arith::CmpIPredicate::eq, endTile, b.index(whole));
   integers = b.scratch(chunkBlocks * kBlockBytes, b.getI8Type());
   factors =
       b.scratch(chunkBlocks * kinds() * PanelFormat::kRows, b.getF32Type());
@@ -198,23 +211,22 @@ void TileLinear::emit(Value from, Value to) {
 void TileLinear::clear(Value panel) {
   Value zero = b.constant(b.lanesOf(b.getF32Type()), 0.0);
   auto [column, mask] = place(panel);
-  b.staticLoop(m, 1, ValueRange(),
-               [&, column = column, mask = mask](Value row, ValueRange) {
-                 b.storeLanes(result(), b.iadd(b.imul(row, n), column), zero,
-                              mask);
-                 return SmallVector<Value>();
-               });
+  Value end = b.imul(endTile, tileRows);
+  if (m % tileRows)
+    end = arith::SelectOp::create(b, hasRest, b.index(m), end);
+  b.loop(b.imul(firstTile, tileRows), end, 1,
+         [&, column = column, mask = mask](Value row) {
+           b.storeLanes(result(), b.iadd(b.imul(row, n), column), zero, mask);
+         });
 }
 
 void TileLinear::emitChunk(const Chunk &chunk) {
   expand(chunk);
-  int64_t whole = m / tileRows;
-  b.staticLoop(whole, 1, ValueRange(), [&](Value i, ValueRange) {
-    emitTile(chunk, b.imul(i, tileRows), /*skipped=*/0);
-    return SmallVector<Value>();
-  });
+  b.loop(firstTile, endTile, 1,
+         [&](Value i) { emitTile(chunk, b.imul(i, tileRows), /*skipped=*/0); });
   if (int64_t rest = m % tileRows)
-    emitTile(chunk, b.index(m - tileRows), tileRows - rest);
+    b.ifThen(hasRest,
+             [&] { emitTile(chunk, b.index(m - tileRows), tileRows - rest); });
 }
 
 void TileLinear::expand(const Chunk &chunk) {
@@ -341,6 +353,12 @@ int64_t cpu::tileLinearUnits(LinearOp op) {
   return llvm::divideCeil(tensorShape(op.getWeight())[0], PanelFormat::kRows);
 }
 
-void cpu::emitTileLinear(KernelBuilder &b, LinearOp op, Value from, Value to) {
-  TileLinear(b, op).emit(from, to);
+int64_t cpu::tileLinearRowBlocks(LinearOp op) {
+  int64_t m = product(tensorShape(op.getInput()).drop_back());
+  return std::max<int64_t>(m / kBlockRows, 1);
+}
+
+void cpu::emitTileLinear(KernelBuilder &b, LinearOp op, RowBlock block,
+                         Value from, Value to) {
+  TileLinear(b, op).emit(block, from, to);
 }

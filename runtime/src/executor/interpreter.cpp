@@ -129,18 +129,25 @@ void Executor::runTile(Rank &rank, int64_t tile, int64_t tiles) {
 /// invitation holds for one launch only, so that workers go back to the queue
 /// in between; that the exchange compares the epoch too is what makes a late
 /// one safe.
+///
+/// Half of the workers begin with the first tile and half with the last, so
+/// that neighbouring tiles, whose results share pages and pairs of cache lines,
+/// and the same rows of one launch after another, stay with one worker.
 bool Executor::runTiles(Rank &rank, uint32_t epoch) {
+  bool fromTheEnd = WorkerPool::number() % 2 != 0;
   uint64_t tickets = rank.tickets.load(std::memory_order_acquire);
   for (;;) {
-    uint64_t next = tickets & 0xffff;
-    uint64_t tiles = tickets >> 16 & 0xffff;
-    if (static_cast<uint32_t>(tickets >> 32) != epoch || next >= tiles)
+    uint64_t first = tickets & 0xffff;
+    uint64_t left = tickets >> 16 & 0xffff;
+    if (static_cast<uint32_t>(tickets >> 32) != epoch || left == 0)
       return false;
-    if (!rank.tickets.compare_exchange_weak(tickets, tickets + 1,
+    uint64_t taken = tickets - (1 << 16) + (fromTheEnd ? 0 : 1);
+    if (!rank.tickets.compare_exchange_weak(tickets, taken,
                                             std::memory_order_acq_rel,
                                             std::memory_order_acquire))
       continue;
-    runTile(rank, static_cast<int64_t>(next), static_cast<int64_t>(tiles));
+    uint64_t tile = fromTheEnd ? first + left - 1 : first;
+    runTile(rank, static_cast<int64_t>(tile), rank.tiles);
     if (rank.remaining.fetch_sub(1, std::memory_order_acq_rel) == 1)
       return true;
     tickets = rank.tickets.load(std::memory_order_acquire);
@@ -162,6 +169,7 @@ bool Executor::openTiles(Rank &rank, int64_t tiles) {
     return true;
   }
   uint32_t epoch = ++rank.epoch;
+  rank.tiles = tiles;
   rank.remaining.store(static_cast<int32_t>(tiles), std::memory_order_relaxed);
   rank.tickets.store(static_cast<uint64_t>(epoch) << 32 |
                          static_cast<uint64_t>(tiles) << 16,
@@ -174,8 +182,7 @@ bool Executor::openTiles(Rank &rank, int64_t tiles) {
 bool Executor::hasTiles(void *context, uint64_t epoch) {
   uint64_t tickets =
       static_cast<Rank *>(context)->tickets.load(std::memory_order_relaxed);
-  return tickets >> 32 == epoch &&
-         (tickets & 0xffff) < (tickets >> 16 & 0xffff);
+  return tickets >> 32 == epoch && (tickets >> 16 & 0xffff) != 0;
 }
 
 void Executor::helpTiles(void *context, uint64_t epoch) {

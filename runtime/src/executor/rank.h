@@ -49,7 +49,8 @@ struct Executor::Rank {
   RankTrace trace;
   int64_t eventBegin = 0; // of an open trace event
 
-  // The launch or gemm in flight. `tickets` is epoch:32, tiles:16, next:16.
+  // The launch or gemm in flight. `tickets` is epoch:32, tiles
+  // that are left:16, the first of them:16.
   // Invitations to help name the epoch: one that comes late finds another epoch
   // or no tile left and never looks at the fields below.
   alignas(64) std::atomic<uint64_t> tickets{0};
@@ -59,6 +60,7 @@ struct Executor::Rank {
   uint32_t epoch = 0;
   KernelFn kernel = nullptr;
   const PanelGemm *gemm = nullptr;
+  int64_t tiles = 0;
   int64_t tileOffset = 0;
   std::vector<void *> operands;
   std::vector<int64_t> arguments;

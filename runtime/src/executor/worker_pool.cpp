@@ -28,6 +28,8 @@ constexpr std::chrono::microseconds kSpin{5};
 /// is better spent looking through the instructions that one worker does alone.
 constexpr std::chrono::microseconds kSpinAlone{50};
 
+thread_local int workerNumber = 0;
+
 void runFunction(void *context, uint64_t) {
   std::unique_ptr<std::function<void()>> task(
       static_cast<std::function<void()> *>(context));
@@ -57,7 +59,7 @@ WorkerPool::WorkerPool(int workers, uint64_t seed, bool alone)
   active_ = count;
   threads_.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i)
-    threads_.emplace_back([this] { loop(); });
+    threads_.emplace_back([this, i] { loop(i); });
 }
 
 WorkerPool::~WorkerPool() {
@@ -182,7 +184,10 @@ void WorkerPool::idle() {
   } while (std::chrono::steady_clock::now() < end);
 }
 
-void WorkerPool::loop() {
+int WorkerPool::number() { return workerNumber; }
+
+void WorkerPool::loop(int number) {
+  workerNumber = number;
   omp_set_num_threads(1);
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {

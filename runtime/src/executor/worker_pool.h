@@ -56,13 +56,16 @@ public:
                    std::function<void()> quiet);
   void unwatch();
 
+  /// The calling worker's number, from 0 on; 0 on other threads.
+  static int number();
+
   bool hasQueued() const { return queued_.load(std::memory_order_relaxed) > 0; }
 
   /// Calls task(0) … task(count - 1) on the workers and waits for them.
   void parallelFor(int64_t count, const std::function<void(int64_t)> &task);
 
 private:
-  void loop();
+  void loop(int number);
   void push(const WorkItem &item);
   bool pop(WorkItem &item);
   void removeHead();

@@ -132,6 +132,40 @@ std::vector<uint8_t> checkPanels(const std::string &target, int64_t t,
   return run.bytes(bias ? 3 : 2);
 }
 
+/// A kernel of the products of `x`, of `rows` rows, with weights of types that
+/// have so many rows.
+std::string productsOfOneInput(
+    const std::string &x, int64_t rows,
+    const std::vector<std::pair<std::string, int64_t>> &weights) {
+  std::vector<std::string> arguments = {x}, results;
+  std::string body, names, types;
+  for (const auto &[w, n] : weights) {
+    std::string i = std::to_string(arguments.size());
+    results.push_back(tensor({1, rows, n}, "f32"));
+    body += "%r" + i + " = heddle.linear %0, %" + i + " : (" + x + ", " + w +
+            ") -> " + results.back() + "\n";
+    names += (names.empty() ? "%r" : ", %r") + i;
+    types += (types.empty() ? "" : ", ") + results.back();
+    arguments.push_back(w);
+  }
+  return kernel(arguments, body + "return " + names + " : " + types, results);
+}
+
+void expectProducts(const Numbers &got, const Numbers &x, const Numbers &w,
+                    size_t k, const std::string &what) {
+  Numbers want;
+  double scale = 0;
+  for (size_t m = 0; m < x.size() / k; ++m)
+    for (size_t j = 0; j < w.size() / k; ++j) {
+      double sum = 0;
+      for (size_t i = 0; i < k; ++i)
+        sum += x[m * k + i] * w[j * k + i];
+      want.push_back(sum);
+      scale = std::max(scale, std::fabs(sum));
+    }
+  expectNear(got, want, 2e-6 * scale, 1e-6, what);
+}
+
 } // namespace
 
 // Rows that fill a register tile, some, and one; whole panels, a cut one, one
@@ -146,7 +180,7 @@ TEST(PanelKernel, Products) {
 }
 
 // Tile registers give the bits that vector registers give: whole tiles and
-// others, chunks of columns, an odd block, one alone.
+// others, chunks of columns, an odd block, one alone, blocks of rows.
 TEST(PanelKernel, TilesGiveTheSameBits) {
   std::string without = targetWithoutTiles();
   if (without.empty())
@@ -158,7 +192,8 @@ TEST(PanelKernel, TilesGiveTheSameBits) {
           {24, 16, 2},
           {31, 35, 3},
           {17, 48, 53},
-          {12, 7, 48}})
+          {12, 7, 48},
+          {530, 21, 26}})
       for (bool bias : {false, true})
         EXPECT_EQ(checkPanels("host", t, n, 32 * blocks, format, true, bias),
                   checkPanels(without, t, n, 32 * blocks, format, true, bias));
@@ -267,40 +302,36 @@ TEST(PanelKernel, ProductsOfOneInput) {
   for (const std::string &target : runnableTargets())
     for (int64_t t : {1, 9}) {
       Panels a("q4_1", 37, kWidth, 3), c("bf16", 16, kWidth, 4);
-      std::string x = tensor({1, t, kWidth}, "f32"),
-                  w = tensor({5, kWidth}, "f32");
-      std::string ya = tensor({1, t, 37}, "f32"), yb = tensor({1, t, 5}, "f32"),
-                  yc = tensor({1, t, 16}, "f32");
-      KernelRun run(
-          kernel({x, a.type, w, c.type},
-                 "%a = heddle.linear %0, %1 : (" + x + ", " + a.type + ") -> " +
-                     ya + "\n%b = heddle.linear %0, %2 : (" + x + ", " + w +
-                     ") -> " + yb + "\n%c = heddle.linear %0, %3 : (" + x +
-                     ", " + c.type + ") -> " + yc +
-                     "\n return %a, %b, %c : " + ya + ", " + yb + ", " + yc,
-                 {ya, yb, yc}),
-          target);
+      std::string w = tensor({5, kWidth}, "f32");
+      KernelRun run(productsOfOneInput(tensor({1, t, kWidth}, "f32"), t,
+                                       {{a.type, 37}, {w, 5}, {c.type, 16}}),
+                    target);
       Numbers vx = run.setRandom(0), vw = run.setRandom(2);
       run.setBytes(1, a.bytes);
       run.setBytes(3, c.bytes);
       run.run();
-      auto check = [&](size_t result, const Numbers &weights) {
-        size_t n = weights.size() / kWidth;
-        Numbers want;
-        double scale = 0;
-        for (size_t m = 0; m < static_cast<size_t>(t); ++m)
-          for (size_t j = 0; j < n; ++j) {
-            double sum = 0;
-            for (size_t i = 0; i < kWidth; ++i)
-              sum += vx[m * kWidth + i] * weights[j * kWidth + i];
-            want.push_back(sum);
-            scale = std::max(scale, std::fabs(sum));
-          }
-        expectNear(run.get(result), want, 2e-6 * scale, 1e-6,
-                   target + " result " + std::to_string(result));
-      };
-      check(4, a.values);
-      check(5, vw);
-      check(6, c.values);
+      expectProducts(run.get(4), vx, a.values, kWidth, target + " q4_1");
+      expectProducts(run.get(5), vx, vw, kWidth, target + " f32");
+      expectProducts(run.get(6), vx, c.values, kWidth, target + " bf16");
     }
+}
+
+// … in blocks of rows, of many rows.
+TEST(PanelKernel, ProductsOfManyRows) {
+  constexpr int64_t kWidth = 64, kRows = 517;
+  for (const std::string &target : runnableTargets()) {
+    Panels a("q4_1", 37, kWidth, 3), c("q8_0", 16, kWidth, 4);
+    KernelRun run(productsOfOneInput(tensor({1, kRows, kWidth}, "!heddle.q8"),
+                                     kRows, {{a.type, 37}, {c.type, 16}}),
+                  target);
+    std::vector<uint8_t> q = quantise(randomNumbers(kRows * kWidth, 5));
+    run.setBytes(0, q);
+    run.setBytes(1, a.bytes);
+    run.setBytes(2, c.bytes);
+    run.run();
+    expectProducts(run.get(3), dequantise(q), a.values, kWidth,
+                   target + " q4_1");
+    expectProducts(run.get(4), dequantise(q), c.values, kWidth,
+                   target + " q8_0");
+  }
 }
