@@ -76,11 +76,13 @@ Status Executor::build(const Bundle &bundle,
     locate(plan, *rank);
     rank->scalars.resize(scalars);
     rank->loops.resize(loops);
-    rank->operands.resize(addresses);
-    rank->arguments.resize(arguments);
+    rank->frame.resize((addresses + arguments) / 8 + 1);
+    rank->operands = reinterpret_cast<void **>(rank->frame.data());
+    rank->arguments =
+        reinterpret_cast<int64_t *>(rank->frame.data()) + addresses;
   }
   pool_ = std::make_unique<WorkerPool>(options_.workers, options_.scheduleSeed,
-                                       allLocal_);
+                                       allLocal_, helpOffered);
   return {};
 }
 

@@ -79,6 +79,7 @@ private:
   static void resume(void *rank, uint64_t argument);
   static void resumeAfterWait(void *rank, uint64_t argument);
   static bool hasTiles(void *rank, uint64_t epoch);
+  static void helpOffered(void *context);
   static void helpTiles(void *rank, uint64_t epoch);
   void advance(Rank &rank);
   template <bool kInstrumented> void interpret(Rank &rank);

@@ -114,7 +114,7 @@ void Executor::runTile(Rank &rank, int64_t tile, int64_t tiles) {
   if (tile >= tiles)
     tile -= tiles;
   if (rank.kernel) {
-    rank.kernel(rank.operands.data(), rank.arguments.data(), tile, tiles);
+    rank.kernel(rank.operands, rank.arguments, tile, tiles);
     return;
   }
   Status status = rank.gemm->run(static_cast<const float *>(rank.operands[0]),
@@ -125,58 +125,82 @@ void Executor::runTile(Rank &rank, int64_t tile, int64_t tiles) {
     rank.tileStatus = std::move(status);
 }
 
-/// True if this call finished the last tile: then the rank is the caller's. An
-/// invitation holds for one launch only, so that workers go back to the queue
-/// in between; that the exchange compares the epoch too is what makes a late
-/// one safe.
+/// True if this call finished the last tile. That an exchange compares the
+/// epoch too is what makes a late invitation safe.
 ///
 /// Half of the workers begin with the first tile and half with the last, so
 /// that neighbouring tiles, whose results share pages and pairs of cache lines,
 /// and the same rows of one launch after another, stay with one worker.
 bool Executor::runTiles(Rank &rank, uint32_t epoch) {
   bool fromTheEnd = WorkerPool::number() % 2 != 0;
+  uint64_t share = 2 * static_cast<uint64_t>(pool_->workers());
+  int32_t done = 0;
   uint64_t tickets = rank.tickets.load(std::memory_order_acquire);
   for (;;) {
     uint64_t first = tickets & 0xffff;
     uint64_t left = tickets >> 16 & 0xffff;
     if (static_cast<uint32_t>(tickets >> 32) != epoch || left == 0)
-      return false;
-    uint64_t taken = tickets - (1 << 16) + (fromTheEnd ? 0 : 1);
+      break;
+    // Many at a time at first, one at a time in the end.
+    uint64_t count = (left + share - 1) / share;
+    uint64_t taken = tickets - (count << 16) + (fromTheEnd ? 0 : count);
     if (!rank.tickets.compare_exchange_weak(tickets, taken,
                                             std::memory_order_acq_rel,
                                             std::memory_order_acquire))
       continue;
-    uint64_t tile = fromTheEnd ? first + left - 1 : first;
-    runTile(rank, static_cast<int64_t>(tile), rank.tiles);
-    if (rank.remaining.fetch_sub(1, std::memory_order_acq_rel) == 1)
-      return true;
+    uint64_t tile = fromTheEnd ? first + left - count : first;
+    for (uint64_t i = 0; i < count; ++i)
+      runTile(rank, static_cast<int64_t>(tile + i), rank.tiles);
+    done += static_cast<int32_t>(count);
     tickets = rank.tickets.load(std::memory_order_acquire);
   }
+  return done > 0 &&
+         rank.remaining.fetch_sub(done, std::memory_order_acq_rel) == done;
 }
 
 /// Runs the tiles of the launch or gemm that `rank` holds. True if they are
 /// done; otherwise another worker has the last one and goes on with the rank.
+///
+/// Workers that look for work are offered the tiles, and this one waits for
+/// those that they take: the rank stays here, and few cache lines travel. If
+/// there is other work, or nobody looks, an invitation is queued, and whoever
+/// has the last tile goes on. It holds for one launch only, so that workers go
+/// back to the queue in between.
 bool Executor::openTiles(Rank &rank, int64_t tiles) {
   rank.tileFailed.store(false, std::memory_order_relaxed);
-  rank.tileOffset = options_.scheduleSeed
-                        ? static_cast<int64_t>(nextRandom(rank.random) %
-                                               static_cast<uint64_t>(tiles))
-                        : 0;
+  uint64_t random = options_.scheduleSeed ? nextRandom(rank.random) : 0;
+  rank.tileOffset =
+      static_cast<int32_t>(random / 2 % static_cast<uint64_t>(tiles));
   int64_t helpers = std::min<int64_t>(tiles, pool_->workers()) - 1;
   if (helpers <= 0) {
     for (int64_t tile = 0; tile < tiles; ++tile)
       runTile(rank, tile, tiles);
     return true;
   }
-  uint32_t epoch = ++rank.epoch;
+  bool offered = pool_->hasLookers() && !pool_->hasQueued() && random % 2 == 0;
+  uint32_t epoch = rank.epoch = (rank.epoch | 1) + (offered ? 2 : 1);
   rank.tiles = tiles;
   rank.remaining.store(static_cast<int32_t>(tiles), std::memory_order_relaxed);
   rank.tickets.store(static_cast<uint64_t>(epoch) << 32 |
                          static_cast<uint64_t>(tiles) << 16,
                      std::memory_order_release);
-  pool_->post(WorkItem{helpTiles, &rank, epoch, static_cast<int32_t>(helpers),
-                       hasTiles});
-  return runTiles(rank, epoch);
+  if (!offered) {
+    pool_->post(WorkItem{helpTiles, &rank, epoch, static_cast<int32_t>(helpers),
+                         hasTiles});
+    return runTiles(rank, epoch);
+  }
+  pool_->offer(&rank);
+  if (!runTiles(rank, epoch))
+    WorkerPool::waitUntil(
+        [&] { return rank.remaining.load(std::memory_order_acquire) == 0; });
+  return true;
+}
+
+void Executor::helpOffered(void *context) {
+  Rank &rank = *static_cast<Rank *>(context);
+  uint64_t epoch = rank.tickets.load(std::memory_order_acquire) >> 32;
+  if (epoch % 2 != 0)
+    rank.executor->runTiles(rank, static_cast<uint32_t>(epoch));
 }
 
 bool Executor::hasTiles(void *context, uint64_t epoch) {
@@ -397,7 +421,7 @@ template <bool kInstrumented> void Executor::interpret(Rank &rank) {
         rank.arguments[static_cast<size_t>(i)] = s[scalar[i]];
       rank.kernel = launch.kernel;
       if (launch.tiles == 1) {
-        rank.kernel(rank.operands.data(), rank.arguments.data(), 0, 1);
+        rank.kernel(rank.operands, rank.arguments, 0, 1);
         break;
       }
       rank.pc = pc + 1;

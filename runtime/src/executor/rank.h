@@ -49,21 +49,27 @@ struct Executor::Rank {
   RankTrace trace;
   int64_t eventBegin = 0; // of an open trace event
 
-  // The launch or gemm in flight. `tickets` is epoch:32, tiles
-  // that are left:16, the first of them:16.
+  // The launch or gemm in flight: what helpers read stands in one cache line,
+  // and what that points to in few. `tickets` is epoch:32, tiles that are
+  // left:16, the first of them:16; odd epochs are offered, even ones queued.
   // Invitations to help name the epoch: one that comes late finds another epoch
   // or no tile left and never looks at the fields below.
   alignas(64) std::atomic<uint64_t> tickets{0};
   std::atomic<int32_t> remaining{0};
-  std::atomic<bool> tileFailed{false};
-  Status tileStatus;
-  uint32_t epoch = 0;
+  int32_t tileOffset = 0;
+  int64_t tiles = 0;
   KernelFn kernel = nullptr;
   const PanelGemm *gemm = nullptr;
-  int64_t tiles = 0;
-  int64_t tileOffset = 0;
-  std::vector<void *> operands;
-  std::vector<int64_t> arguments;
+  void **operands = nullptr;
+  int64_t *arguments = nullptr;
+
+  struct alignas(64) CacheLine {
+    uint64_t words[8];
+  };
+  alignas(64) std::vector<CacheLine> frame; // operands, then arguments
+  uint32_t epoch = 0;
+  std::atomic<bool> tileFailed{false};
+  Status tileStatus;
 
   // The collective in flight: the second of {rank suspended, done called} to
   // arrive goes on.

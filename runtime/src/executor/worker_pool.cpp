@@ -36,12 +36,6 @@ void runFunction(void *context, uint64_t) {
   (*task)();
 }
 
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 } // namespace
 
 int availableProcessors() {
@@ -52,8 +46,10 @@ int availableProcessors() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-WorkerPool::WorkerPool(int workers, uint64_t seed, bool alone)
-    : ring_(64), random_(seed ? seed * 0x9e3779b97f4a7c15u | 1u : 0) {
+WorkerPool::WorkerPool(int workers, uint64_t seed, bool alone,
+                       void (*help)(void *context))
+    : ring_(64), random_(seed ? seed * 0x9e3779b97f4a7c15u | 1u : 0),
+      help_(help) {
   int count = workers > 0 ? std::min(workers, 1024) : availableProcessors();
   patience_ = alone && count <= availableProcessors() ? kSpinAlone : kSpin;
   active_ = count;
@@ -173,15 +169,26 @@ void WorkerPool::parallelFor(int64_t count,
   shared.done.wait(lock, [&] { return shared.running == 0; });
 }
 
+/// Looks for work, and helps with what is offered meanwhile.
 void WorkerPool::idle() {
-  auto end = std::chrono::steady_clock::now() + patience_;
-  do {
+  using Clock = std::chrono::steady_clock;
+  lookers_.fetch_add(1, std::memory_order_relaxed);
+  uint64_t seen = offers_.load(std::memory_order_relaxed);
+  for (auto end = Clock::now() + patience_; Clock::now() < end;)
     for (int i = 0; i < 16; ++i) {
-      if (hasQueued() || stopping_.load(std::memory_order_relaxed))
+      if (hasQueued() || stopping_.load(std::memory_order_relaxed)) {
+        lookers_.fetch_sub(1, std::memory_order_relaxed);
         return;
+      }
+      uint64_t offers = offers_.load(std::memory_order_acquire);
+      if (offers != seen) {
+        seen = offers;
+        help_(offered_.load(std::memory_order_relaxed));
+        end = Clock::now() + patience_;
+      }
       relax();
     }
-  } while (std::chrono::steady_clock::now() < end);
+  lookers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 int WorkerPool::number() { return workerNumber; }

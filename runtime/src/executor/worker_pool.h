@@ -40,7 +40,9 @@ class WorkerPool final : public TaskRunner {
 public:
   /// `seed` 0: first come, first served; otherwise a random order. `alone`: no
   /// other process of this job wants the processors.
-  WorkerPool(int workers, uint64_t seed, bool alone);
+  /// `help` is what workers do with an offer.
+  WorkerPool(int workers, uint64_t seed, bool alone,
+             void (*help)(void *context) = nullptr);
   ~WorkerPool() override;
 
   void post(std::function<void()> task) override;
@@ -59,12 +61,39 @@ public:
   /// The calling worker's number, from 0 on; 0 on other threads.
   static int number();
 
+  /// Whether a worker looks for work at the moment.
+  bool hasLookers() const {
+    return lookers_.load(std::memory_order_relaxed) > 0;
+  }
+  /// Has workers that look for work call help(context) at once, if they still
+  /// look; the one who offers sees to it that this does no harm later on.
+  void offer(void *context) {
+    offered_.store(context, std::memory_order_relaxed);
+    offers_.fetch_add(1, std::memory_order_release);
+  }
+  /// Waits, without other work, for something that a worker is about to do.
+  template <typename Condition> static void waitUntil(Condition condition) {
+    for (int i = 0; i < kWaits; ++i) {
+      if (condition())
+        return;
+      relax();
+    }
+    while (!condition())
+      std::this_thread::yield();
+  }
+
   bool hasQueued() const { return queued_.load(std::memory_order_relaxed) > 0; }
 
   /// Calls task(0) … task(count - 1) on the workers and waits for them.
   void parallelFor(int64_t count, const std::function<void(int64_t)> &task);
 
 private:
+  static constexpr int kWaits = 1000;
+  static void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
   void loop(int number);
   void push(const WorkItem &item);
   bool pop(WorkItem &item);
@@ -85,7 +114,13 @@ private:
   std::chrono::microseconds patience_;
   const std::atomic<int64_t> *unfinished_ = nullptr;
   std::function<void()> quiet_;
+  void (*help_)(void *context);
   std::vector<std::thread> threads_;
+
+  alignas(64) std::atomic<int> lookers_{0};
+  // The latest offer, and how many there were.
+  alignas(64) std::atomic<void *> offered_{nullptr};
+  std::atomic<uint64_t> offers_{0};
 };
 
 /// Processors that this process may use.
