@@ -143,8 +143,11 @@ int64_t cpu::linearTiles(ArrayRef<LinearOp> ops, const TargetRecord &target) {
     units += unitsOf(op, target);
   }
   units *= rowBlocksOf(ops, target);
-  return std::clamp<int64_t>(work / (128 << 10), 1,
-                             std::min<int64_t>(units, 64));
+  // Few tiles pay soon; many only where they are long, for each begins anew.
+  constexpr int64_t kShort = 32 << 10, kLong = 128 << 10, kFew = 8;
+  int64_t tiles = std::max(std::min(work / kShort, kFew),
+                           std::min<int64_t>(work / kLong, 64));
+  return std::clamp<int64_t>(tiles, 1, units);
 }
 
 /// Units [from, to) of a block of rows.
