@@ -214,21 +214,27 @@ Value KernelBuilder::bitcast(Value v, Type type) {
   return arith::BitcastOp::create(*this, type, v);
 }
 
-Value KernelBuilder::reduce(Value v,
-                            function_ref<Value(Value, Value)> combine) {
-  int64_t n = cast<VectorType>(v.getType()).getNumElements();
-  while (n > 1) {
-    n /= 2;
-    SmallVector<int64_t> low(n), high(n);
-    for (int64_t i = 0; i < n; ++i) {
+Value KernelBuilder::reduceTo(int64_t n, Value v,
+                              function_ref<Value(Value, Value)> combine) {
+  int64_t lanes = cast<VectorType>(v.getType()).getNumElements();
+  while (lanes > n) {
+    lanes /= 2;
+    SmallVector<int64_t> low(lanes), high(lanes);
+    for (int64_t i = 0; i < lanes; ++i) {
       low[i] = i;
-      high[i] = n + i;
+      high[i] = lanes + i;
     }
     Value a = vector::ShuffleOp::create(*this, v, v, low);
     Value b = vector::ShuffleOp::create(*this, v, v, high);
     v = combine(a, b);
   }
-  return vector::ExtractOp::create(*this, v, ArrayRef<int64_t>{0});
+  return v;
+}
+
+Value KernelBuilder::reduce(Value v,
+                            function_ref<Value(Value, Value)> combine) {
+  return vector::ExtractOp::create(*this, reduceTo(1, v, combine),
+                                   ArrayRef<int64_t>{0});
 }
 
 Value KernelBuilder::reduceAdd(Value v) {

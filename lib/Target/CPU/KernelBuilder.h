@@ -130,6 +130,8 @@ public:
   Value lookup16(ArrayRef<float> values, Value index);
   /// Combines all lanes, halves first.
   Value reduce(Value v, function_ref<Value(Value, Value)> combine);
+  /// The same to `n` lanes: lane i is what lanes i, i + n, i + 2n … become.
+  Value reduceTo(int64_t n, Value v, function_ref<Value(Value, Value)> combine);
   Value reduceAdd(Value v);
   /// As many vectors as a vector has lanes, as the rows of a matrix: its
   /// columns.

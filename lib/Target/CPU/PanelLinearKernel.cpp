@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FixedPoint.h"
 #include "KernelEmission.h"
 #include "Panels.h"
 
@@ -64,10 +65,15 @@ private:
   int64_t panels, blocks;
   /// Columns of a step of a tile's loop.
   int64_t stepColumns;
-  /// Sums of each block of the one row, where minima need them.
+  /// The one row, where integer dot products are native; otherwise sums of its
+  /// blocks, where minima need them.
+  FixedPointRow fixed;
   Buffer blockSums;
 
   using Sums = SmallVector<Value>;
+  bool isFixedPoint() const {
+    return m == 1 && !integers && !weight.format.plain && b.target.vnni;
+  }
   void sumBlocks();
   void emitTile(Value firstRow, int64_t rows, ArrayRef<Value> panel);
   /// Adds `columns` columns from column stepColumns * step on to a tile's sums.
@@ -80,6 +86,8 @@ private:
     SmallVector<Value> words;
     Value scale, minimum;
   };
+  void addFixedPoint(ArrayRef<WeightBlock> weights, Value block,
+                     MutableArrayRef<Value> sums);
   void addFloatsOfOneRow(ArrayRef<WeightBlock> weights, Value block, Value row,
                          MutableArrayRef<Value> sums);
   void addFloats(ArrayRef<WeightBlock> weights, Value block,
@@ -98,8 +106,13 @@ private:
 } // namespace
 
 void PanelLinear::emit(Value from, Value to) {
-  if (m == 1 && !integers && weight.format.hasMinima)
-    b.ifThen(b.icmp(arith::CmpIPredicate::slt, from, to), [&] { sumBlocks(); });
+  if (isFixedPoint() || (m == 1 && !integers && weight.format.hasMinima))
+    b.ifThen(b.icmp(arith::CmpIPredicate::slt, from, to), [&] {
+      if (isFixedPoint())
+        fixed = FixedPointRow::emit(b, b.bufferOf(op.getInput()), blocks);
+      else
+        sumBlocks();
+    });
   b.loop(from, to, 1, [&](Value group) {
     // The last group repeats the last panel rather than pass it.
     SmallVector<Value> panel;
@@ -177,6 +190,8 @@ void PanelLinear::addStep(Value step, int64_t columns, ArrayRef<Value> panel,
            weight.format.hasMinima ? weight.minima(p, sub) : Value()});
   if (integers)
     addIntegers(blocks, step, row, sums);
+  else if (isFixedPoint())
+    addFixedPoint(blocks, step, sums);
   else if (m == 1)
     addFloatsOfOneRow(blocks, step, row[0], sums);
   else
@@ -204,6 +219,45 @@ void PanelLinear::addPlain(ArrayRef<Value> at, Value first, int64_t columns,
   }
   for (auto [sum, more] : llvm::zip(sums, odd))
     sum = b.fadd(sum, more);
+}
+
+void PanelLinear::addFixedPoint(ArrayRef<WeightBlock> weights, Value block,
+                                MutableArrayRef<Value> sums) {
+  constexpr int64_t kDigits = FixedPointRow::kDigits;
+  VectorType integers = b.lanesOf(b.getI32Type());
+  VectorType floats = b.lanesOf(b.getF32Type());
+  // sum (q - zero) x = sum q x - zero sum x
+  SmallVector<Value> dot;
+  for (int64_t d = 0; d < kDigits; ++d)
+    dot.append(weights.size(), weight.format.zero
+                                   ? b.splat(b.imul(fixed.digitSum(b, block, d),
+                                                    -weight.format.zero))
+                                   : b.constantInt(integers, 0));
+  for (int64_t g = 0; g < PanelFormat::kColumns / 4; ++g) {
+    SmallVector<Value> quads;
+    for (const WeightBlock &w : weights)
+      quads.push_back(weight.quad(w.words, g));
+    for (int64_t d = 0; d < kDigits; ++d) {
+      Value x = b.splat(fixed.digits(b, block, g, d), integers);
+      for (size_t v = 0; v < weights.size(); ++v) {
+        Value &sum = dot[d * weights.size() + v];
+        sum = b.dot4(sum, quads[v], x, weight.format.nibbles ? 15 : 255);
+      }
+    }
+  }
+  Value scale = b.splat(fixed.scale(b, block)), base = b.constant(floats, 256);
+  for (size_t v = 0; v < weights.size(); ++v) {
+    Value number;
+    for (int64_t d = kDigits; d-- > 0;) {
+      Value digit =
+          arith::SIToFPOp::create(b, floats, dot[d * weights.size() + v]);
+      number = number ? b.fma(number, base, digit) : digit;
+    }
+    sums[v] = b.fma(b.fmul(number, scale), weights[v].scale, sums[v]);
+    if (weights[v].minimum)
+      sums[v] =
+          b.fma(weights[v].minimum, b.splat(fixed.sum(b, block)), sums[v]);
+  }
 }
 
 void PanelLinear::addFloatsOfOneRow(ArrayRef<WeightBlock> weights, Value block,

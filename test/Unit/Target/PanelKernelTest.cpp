@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 using namespace ::heddle::test;
 namespace rt = ::heddle::rt;
@@ -177,6 +178,39 @@ TEST(PanelKernel, Products) {
         for (auto [t, n] :
              {std::pair<int64_t, int64_t>{1, 48}, {1, 21}, {5, 1}, {29, 35}})
           checkPanels(target, t, n, 32 * (n % 5 + 1), format, integers, t == 5);
+}
+
+// One row, whatever the magnitudes in its blocks; what is not finite shows.
+TEST(PanelKernel, MagnitudesOfOneRow) {
+  constexpr int64_t kRows = 21, kWidth = 160;
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const std::string &target : runnableTargets())
+    for (std::string format : {"q8_0", "q4_0", "q4_1"})
+      for (double special : {0.0, 1e-42, 1e30, kNaN, kInfinity}) {
+        Panels w(format, kRows, kWidth, 9);
+        KernelRun run(productsOfOneInput(tensor({1, 1, kWidth}, "f32"), 1,
+                                         {{w.type, kRows}}),
+                      target);
+        // Blocks of one magnitude, of many, of zeros, of tiny numbers.
+        Numbers x = randomNumbers(kWidth, 10);
+        for (size_t i = 32; i < kWidth; ++i)
+          x[i] *= i < 64    ? std::pow(10.0, -static_cast<double>(i % 32))
+                  : i < 96  ? 0.0
+                  : i < 128 ? 1e-39
+                            : 1e-20;
+        x[35] = special;
+        x = run.set(0, x);
+        run.setBytes(1, w.bytes);
+        run.run();
+        if (std::isfinite(special)) {
+          expectProducts(run.get(2), x, w.values, kWidth,
+                         target + " " + format);
+          continue;
+        }
+        for (double y : run.get(2))
+          EXPECT_FALSE(std::isfinite(y)) << target << " " << format;
+      }
 }
 
 // Tile registers give the bits that vector registers give: whole tiles and
