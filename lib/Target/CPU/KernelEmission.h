@@ -22,21 +22,25 @@ void emitAttention(KernelBuilder &b, Operation *op);
 LogicalResult checkLinear(const KernelFunction &kernel, LinearOp op);
 int64_t linearTiles(ArrayRef<LinearOp> ops, const TargetRecord &target);
 void emitLinears(KernelBuilder &b, ArrayRef<LinearOp> ops);
+/// One of `count` blocks of rows, as equal as they come.
+struct RowBlock {
+  Value index;
+  int64_t count;
+};
 // … with a packed weight: units of work, and some of them.
 int64_t panelLinearUnits(LinearOp op, const TargetRecord &target);
 void emitPanelLinear(KernelBuilder &b, LinearOp op, Value from, Value to);
 // … of many rows of int8 activations, where the target has tile registers.
 bool isTileLinear(LinearOp op, const TargetRecord &target);
 int64_t tileLinearUnits(LinearOp op);
-/// One of `count` blocks of rows, as equal as they come.
-struct RowBlock {
-  Value index;
-  int64_t count;
-};
-int64_t tileLinearRowBlocks(LinearOp op);
 /// `from` and `to` are units of the block of rows.
 void emitTileLinear(KernelBuilder &b, LinearOp op, RowBlock block, Value from,
                     Value to);
+// … of many rows of fp32 activations, likewise.
+bool isSplitLinear(LinearOp op, const TargetRecord &target);
+int64_t splitLinearUnits(LinearOp op);
+void emitSplitLinear(KernelBuilder &b, LinearOp op, RowBlock block, Value from,
+                     Value to);
 
 // sample
 int64_t sampleTiles(SampleOp op);

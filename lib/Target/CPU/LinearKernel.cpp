@@ -117,6 +117,8 @@ LogicalResult cpu::checkLinear(const KernelFunction &kernel, LinearOp op) {
 static int64_t unitsOf(LinearOp op, const TargetRecord &target) {
   if (isTileLinear(op, target))
     return tileLinearUnits(op);
+  if (isSplitLinear(op, target))
+    return splitLinearUnits(op);
   if (getPacking(op.getWeight().getType()))
     return panelLinearUnits(op, target);
   int64_t m = product(tensorShape(op.getInput()).drop_back());
@@ -126,11 +128,15 @@ static int64_t unitsOf(LinearOp op, const TargetRecord &target) {
 
 /// Blocks of rows, each with all units, one after the other: tiles that follow
 /// one another, which are one worker's, write rows that its later launches
-/// read.
+/// read. Weights are expanded for each block of rows.
 static int64_t rowBlocksOf(ArrayRef<LinearOp> ops, const TargetRecord &target) {
-  bool tiles =
-      llvm::all_of(ops, [&](LinearOp op) { return isTileLinear(op, target); });
-  return tiles ? tileLinearRowBlocks(ops.front()) : 1;
+  constexpr int64_t kBlockRows = 256;
+  for (LinearOp op : ops)
+    if (!isTileLinear(op, target) && !isSplitLinear(op, target))
+      return 1;
+  LinearOp first = ops.front();
+  int64_t m = product(tensorShape(first.getInput()).drop_back());
+  return std::max<int64_t>(m / kBlockRows, 1);
 }
 
 int64_t cpu::linearTiles(ArrayRef<LinearOp> ops, const TargetRecord &target) {
@@ -164,6 +170,8 @@ static void emitUnits(KernelBuilder &b, ArrayRef<LinearOp> ops, RowBlock block,
     };
     if (isTileLinear(op, b.target))
       emitTileLinear(b, op, block, clip(from), clip(to));
+    else if (isSplitLinear(op, b.target))
+      emitSplitLinear(b, op, block, clip(from), clip(to));
     else if (getPacking(op.getWeight().getType()))
       emitPanelLinear(b, op, clip(from), clip(to));
     else

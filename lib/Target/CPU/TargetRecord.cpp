@@ -23,7 +23,7 @@ static constexpr const char *kV4Features[] = {"avx512f", "avx512bw", "avx512cd",
                                               "avx512dq", "avx512vl"};
 /// Used beyond a level where the host has them.
 static constexpr const char *kExtraFeatures[] = {
-    "avx512vnni", "avx512bf16", "avxvnni", "amx-tile", "amx-int8"};
+    "avx512vnni", "avx512bf16", "avxvnni", "amx-tile", "amx-int8", "amx-bf16"};
 
 static TargetRecord level3() {
   TargetRecord record;
@@ -68,8 +68,9 @@ static FailureOr<TargetRecord> hostRecord() {
   // The 256-bit form of AVX-VNNI has another encoding.
   record.vnni = record.nativeLanes == 16 && features.lookup("avx512vnni");
   record.bf16 = features.lookup("avx512bf16");
-  record.amxInt8 = record.nativeLanes == 16 && features.lookup("amx-tile") &&
-                   features.lookup("amx-int8");
+  bool tiles = record.nativeLanes == 16 && features.lookup("amx-tile");
+  record.amxInt8 = tiles && features.lookup("amx-int8");
+  record.amxBf16 = tiles && features.lookup("amx-bf16");
   return record;
 }
 

@@ -13,14 +13,11 @@
 // columns so far wait in the result. The sums of an element are the same, in
 // the same order, as those of PanelLinearKernel.cpp.
 //
-// Intel 64 and IA-32 Architectures Software Developer's Manual, vol. 1, ch. 18.
-//
 //===----------------------------------------------------------------------===//
 
 #include "KernelEmission.h"
 #include "Panels.h"
-
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "TileRegisters.h"
 
 using namespace mlir;
 using namespace mlir::heddle;
@@ -40,19 +37,9 @@ constexpr int64_t kBlockBytes = PanelFormat::kRows * PanelFormat::kColumns;
 /// Blocks that are expanded at a time.
 constexpr int64_t kMostBlocks = 24;
 
-/// Rows for which a panel is expanded, and that one worker has: fewer would
-/// expand too often.
-constexpr int64_t kBlockRows = 256;
-
 /// Blocks whose products are in memory: what a tile register stores cannot be
 /// loaded before it has left the store buffer.
 constexpr int64_t kSlots = 2;
-
-/// Rows in memory that a tile is read from or written to.
-struct TileMemory {
-  Value pointer;
-  int64_t strideBytes;
-};
 
 class TileLinear {
 public:
@@ -124,59 +111,9 @@ private:
   Buffer &result() { return b.operands[b.kernel.resultsOf(op.getResult())[0]]; }
   /// A panel's column of a result row; the lanes that exist, null: all.
   std::pair<Value, Value> place(Value panel);
-
-  // Tile registers.
-  TileMemory memory(const Buffer &buffer, Value at, int64_t strideBytes);
-  Value load(TileMemory from, int64_t rows, int64_t bytes);
-  void store(TileMemory to, int64_t rows, int64_t bytes, Value tile);
-  Value multiply(Value a, Value w, int64_t rows);
-  Value i16(int64_t value) { return b.constantInt(b.getI16Type(), value); }
 };
 
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// Tile registers
-//===----------------------------------------------------------------------===//
-
-TileMemory TileLinear::memory(const Buffer &buffer, Value at,
-                              int64_t strideBytes) {
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
-  auto bits = [&](Value index) {
-    return arith::IndexCastOp::create(b, b.getI64Type(), index).getResult();
-  };
-  Value address =
-      memref::ExtractAlignedPointerAsIndexOp::create(b, buffer.memref);
-  Value base = LLVM::IntToPtrOp::create(b, pointer, bits(address));
-  Type element = cast<MemRefType>(buffer.memref.getType()).getElementType();
-  return {LLVM::GEPOp::create(b, pointer, element, base,
-                              ArrayRef<LLVM::GEPArg>{bits(at)}),
-          strideBytes};
-}
-
-Value TileLinear::load(TileMemory from, int64_t rows, int64_t bytes) {
-  return b.intrinsic("llvm.x86.tileloadd64.internal",
-                     LLVM::LLVMX86AMXType::get(b.getContext()),
-                     {i16(rows), i16(bytes), from.pointer,
-                      b.constantInt(b.getI64Type(), from.strideBytes)});
-}
-
-void TileLinear::store(TileMemory to, int64_t rows, int64_t bytes, Value tile) {
-  b.intrinsic("llvm.x86.tilestored64.internal", Type(),
-              {i16(rows), i16(bytes), to.pointer,
-               b.constantInt(b.getI64Type(), to.strideBytes), tile});
-}
-
-/// Products of `rows` rows of one block with those of a panel.
-Value TileLinear::multiply(Value a, Value w, int64_t rows) {
-  Type tile = LLVM::LLVMX86AMXType::get(b.getContext());
-  int64_t width = 4 * PanelFormat::kRows;
-  Value zero =
-      b.intrinsic("llvm.x86.tilezero.internal", tile, {i16(rows), i16(width)});
-  return b.intrinsic(
-      "llvm.x86.tdpbssd.internal", tile,
-      {i16(rows), i16(width), i16(PanelFormat::kColumns), zero, a, w});
-}
 
 //===----------------------------------------------------------------------===//
 // The product
@@ -308,16 +245,24 @@ Value TileLinear::productsAt(const Step &step, int64_t row) {
 }
 
 void TileLinear::multiply(const Step &step) {
-  int64_t width = 4 * PanelFormat::kRows;
+  TileShape aShape = {tileRows, PanelFormat::kColumns};
+  TileShape wShape = {PanelFormat::kColumns / 4, 4 * PanelFormat::kRows};
+  TileShape shape = {tileRows, wShape.bytes};
   Value first =
       b.iadd(inputAt(step.firstRow, b.iadd(step.firstBlock, step.inChunk)),
              QuantizedBlock::kIntegers);
-  Value a = load(memory(b.bufferOf(op.getInput()), first, 4 * rowWords()),
-                 tileRows, PanelFormat::kColumns);
-  Value w = load(memory(integers, b.imul(step.inChunk, kBlockBytes), width),
-                 PanelFormat::kColumns / 4, width);
-  store(memory(products, productsAt(step, 0), width), tileRows, width,
-        multiply(a, w, tileRows));
+  Value a = loadTile(
+      b, TileMemory::get(b, b.bufferOf(op.getInput()), first, 4 * rowWords()),
+      aShape);
+  Value w =
+      loadTile(b,
+               TileMemory::get(b, integers, b.imul(step.inChunk, kBlockBytes),
+                               wShape.bytes),
+               wShape);
+  Value product = multiplyTiles(b, TileProduct::Int8, zeroTile(b, shape), a,
+                                aShape, w, wShape.bytes);
+  storeTile(b, TileMemory::get(b, products, productsAt(step, 0), shape.bytes),
+            shape, product);
 }
 
 void TileLinear::add(const Step &step, MutableArrayRef<Value> sums) {
@@ -351,11 +296,6 @@ bool cpu::isTileLinear(LinearOp op, const TargetRecord &target) {
 
 int64_t cpu::tileLinearUnits(LinearOp op) {
   return llvm::divideCeil(tensorShape(op.getWeight())[0], PanelFormat::kRows);
-}
-
-int64_t cpu::tileLinearRowBlocks(LinearOp op) {
-  int64_t m = product(tensorShape(op.getInput()).drop_back());
-  return std::max<int64_t>(m / kBlockRows, 1);
 }
 
 void cpu::emitTileLinear(KernelBuilder &b, LinearOp op, RowBlock block,

@@ -81,7 +81,7 @@ static FailureOr<cpu::TargetRecord> targetRecord(const std::string &name) {
   if (succeeded(record) && name == kStreams)
     record->streamBytes = 0;
   if (succeeded(record) && name == kNoTiles)
-    record->amxInt8 = false;
+    record->amxInt8 = record->amxBf16 = false;
   if (succeeded(record) && name == kWideLanes) {
     record->lanes = 16;
     record->registers = 32;

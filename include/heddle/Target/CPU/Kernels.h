@@ -58,8 +58,9 @@ struct TargetRecord {
   int64_t nativeLanes = 8;
   bool vnni = false;
   bool bf16 = false;
-  /// Tile registers with int8 products.
+  /// Tile registers with int8, with bf16 products.
   bool amxInt8 = false;
+  bool amxBf16 = false;
 
   /// Features by the names that fb::Plan::cpu uses ("avx2", "fma", …).
   std::vector<std::string> required;
