@@ -39,8 +39,15 @@ void emitTileLinear(KernelBuilder &b, LinearOp op, RowBlock block, Value from,
 // … of many rows of fp32 activations, likewise.
 bool isSplitLinear(LinearOp op, const TargetRecord &target);
 int64_t splitLinearUnits(LinearOp op);
-void emitSplitLinear(KernelBuilder &b, LinearOp op, RowBlock block, Value from,
-                     Value to);
+/// Memory that the products of a kernel use one after the other: bf16 terms,
+/// each a tile, of a unit's weights by panel, step, term and of a tile of
+/// activations by step, term; tiles of sums, fp32.
+struct SplitScratch {
+  Buffer weights, activations, sums;
+  static SplitScratch get(KernelBuilder &b, ArrayRef<LinearOp> ops);
+};
+void emitSplitLinear(KernelBuilder &b, LinearOp op, const SplitScratch &memory,
+                     RowBlock block, Value from, Value to);
 
 // sample
 int64_t sampleTiles(SampleOp op);

@@ -157,8 +157,9 @@ int64_t cpu::linearTiles(ArrayRef<LinearOp> ops, const TargetRecord &target) {
 }
 
 /// Units [from, to) of a block of rows.
-static void emitUnits(KernelBuilder &b, ArrayRef<LinearOp> ops, RowBlock block,
-                      Value from, Value to) {
+static void emitUnits(KernelBuilder &b, ArrayRef<LinearOp> ops,
+                      const SplitScratch &memory, RowBlock block, Value from,
+                      Value to) {
   int64_t first = 0;
   for (LinearOp op : ops) {
     // This product's part of them, from zero on.
@@ -171,7 +172,7 @@ static void emitUnits(KernelBuilder &b, ArrayRef<LinearOp> ops, RowBlock block,
     if (isTileLinear(op, b.target))
       emitTileLinear(b, op, block, clip(from), clip(to));
     else if (isSplitLinear(op, b.target))
-      emitSplitLinear(b, op, block, clip(from), clip(to));
+      emitSplitLinear(b, op, memory, block, clip(from), clip(to));
     else if (getPacking(op.getWeight().getType()))
       emitPanelLinear(b, op, clip(from), clip(to));
     else
@@ -184,11 +185,12 @@ void cpu::emitLinears(KernelBuilder &b, ArrayRef<LinearOp> ops) {
   int64_t units = 0, rowBlocks = rowBlocksOf(ops, b.target);
   for (LinearOp op : ops)
     units += unitsOf(op, b.target);
+  SplitScratch memory = SplitScratch::get(b, ops);
   Value from = b.tileBegin(b.tile, rowBlocks * units);
   Value to = b.tileBegin(b.iadd(b.tile, 1), rowBlocks * units);
   b.staticLoop(rowBlocks, 1, ValueRange(), [&](Value rowBlock, ValueRange) {
     Value before = b.imul(rowBlock, units);
-    emitUnits(b, ops, {rowBlock, rowBlocks}, b.isub(from, before),
+    emitUnits(b, ops, memory, {rowBlock, rowBlocks}, b.isub(from, before),
               b.isub(to, before));
     return SmallVector<Value>();
   });

@@ -32,16 +32,17 @@ namespace {
 
 /// Rows of a tile. Fewer than half leave too much of it empty.
 constexpr int64_t kTileRows = 16, kFewestRows = 8;
-/// Columns of a step: a tile row of bf16.
-constexpr int64_t kStepColumns = 32;
 /// Panels whose sums are in registers at once: with the three terms of
 /// activations and one of weights they fill the eight tile registers.
-constexpr int64_t kAccumulators = 4;
-/// Panels of a unit. Activations are split again for each unit.
-constexpr int64_t kUnitPanels = 16;
-/// Steps of a chunk times the terms of a weight: as much as keeps a unit's
-/// weights in the second-level cache and a tile's activations in the first.
-constexpr int64_t kChunkTerms = 12;
+constexpr int64_t kGroupPanels = 4;
+/// Columns of a step: a tile row of bf16.
+constexpr int64_t kStepColumns = 32;
+/// Steps of a chunk for weights of one term and of more: rows and the weights
+/// of a group stay in the first-level cache.
+constexpr int64_t kMostSteps = 6, kMostStepsOfTerms = 3;
+/// Panels of a unit: activations are split again for each unit, and its weights
+/// stay in the second-level cache.
+constexpr int64_t kMostPanels = 16;
 /// Terms of an fp32 number.
 constexpr int64_t kTerms = 3;
 
@@ -49,42 +50,55 @@ constexpr TileShape kActivations = {kTileRows, 2 * kStepColumns};
 constexpr TileShape kWeights = {kStepColumns / 2, 4 * PanelFormat::kRows};
 constexpr TileShape kSums = {kTileRows, 4 * PanelFormat::kRows};
 
-class SplitLinear {
-public:
-  SplitLinear(KernelBuilder &b, LinearOp op)
-      : b(b), op(op), k(tensorShape(op.getWeight())[1]),
-        n(tensorShape(op.getWeight())[0]),
+/// How a product is cut up.
+struct SplitShape {
+  int64_t k, n, m;
+  int64_t panels, steps, weightTerms, chunkSteps;
+
+  explicit SplitShape(LinearOp op)
+      : k(tensorShape(op.getWeight())[1]), n(tensorShape(op.getWeight())[0]),
         m(product(tensorShape(op.getInput()).drop_back())),
-        weight(b, b.bufferOf(op.getWeight()), k),
         panels(llvm::divideCeil(n, PanelFormat::kRows)),
         steps(llvm::divideCeil(k, kStepColumns)),
         weightTerms(termsOf(tensorType(op.getWeight()).getElementType())),
-        chunkSteps(evenly(steps, kChunkTerms / weightTerms)) {}
+        chunkSteps(
+            evenly(steps, weightTerms == 1 ? kMostSteps : kMostStepsOfTerms)) {}
+
+  int64_t unitPanels() const { return std::min<int64_t>(kMostPanels, panels); }
+  int64_t units() const { return llvm::divideCeil(panels, unitPanels()); }
+
+  static constexpr int64_t kWeightElements = PanelFormat::kRows * kStepColumns;
+  static constexpr int64_t kRowElements = kTileRows * kStepColumns;
+  int64_t weightElements() const {
+    return unitPanels() * chunkSteps * weightTerms * kWeightElements;
+  }
+  int64_t activationElements() const {
+    return chunkSteps * kTerms * kRowElements;
+  }
+
+private:
+  /// Parts of at most `most` that are as equal as they come.
+  static int64_t evenly(int64_t count, int64_t most) {
+    return llvm::divideCeil(count, llvm::divideCeil(count, most));
+  }
+  static int64_t termsOf(Type weight) {
+    return weight.isBF16() ? 1 : weight.isF16() ? 2 : kTerms;
+  }
+};
+
+class SplitLinear : SplitShape {
+public:
+  SplitLinear(KernelBuilder &b, LinearOp op, const SplitScratch &memory)
+      : SplitShape(op), b(b), op(op), weight(b, b.bufferOf(op.getWeight()), k),
+        memory(memory) {}
 
   void emit(RowBlock block, Value from, Value to);
 
 private:
   KernelBuilder &b;
   LinearOp op;
-  int64_t k, n, m;
   PanelReader weight;
-  int64_t panels, steps, weightTerms, chunkSteps;
-  /// bf16 terms, each a tile: of the unit's weights by panel, step, term; of a
-  /// tile of activations by step, term.
-  Buffer weights, activations;
-  /// kAccumulators tiles of sums, fp32.
-  Buffer sums;
-
-  static int64_t termsOf(Type weight) {
-    return weight.isBF16() ? 1 : weight.isF16() ? 2 : kTerms;
-  }
-  /// Parts of at most `most` that are as equal as they come.
-  static int64_t evenly(int64_t count, int64_t most) {
-    return llvm::divideCeil(count, llvm::divideCeil(count, most));
-  }
-  static constexpr int64_t elements(TileShape shape) {
-    return shape.rows * shape.bytes / 2;
-  }
+  const SplitScratch &memory;
 
   struct Chunk {
     Value firstStep, steps;
@@ -172,8 +186,8 @@ void SplitLinear::splitWeights(Value panel, Value step, int64_t columns,
     SmallVector<Value> even = split(column(c), weightTerms);
     SmallVector<Value> odd = split(column(c + 1), weightTerms);
     for (int64_t term = 0; term < weightTerms; ++term)
-      store(pair(even[term], odd[term]), weights,
-            b.iadd(at, term * elements(kWeights) + c * PanelFormat::kRows));
+      store(pair(even[term], odd[term]), memory.weights,
+            b.iadd(at, term * kWeightElements + c * PanelFormat::kRows));
   }
 }
 
@@ -201,7 +215,7 @@ void SplitLinear::splitActivations(Value row, Value step, int64_t columns,
     Value words = vector::ShuffleOp::create(
         b, b.bitcastVector(bits(halves[0][term]), shorts),
         b.bitcastVector(bits(halves[1][term]), shorts), order);
-    store(words, activations, b.iadd(at, term * elements(kActivations)));
+    store(words, memory.activations, b.iadd(at, term * kRowElements));
   }
 }
 
@@ -210,23 +224,15 @@ void SplitLinear::splitActivations(Value row, Value step, int64_t columns,
 //===----------------------------------------------------------------------===//
 
 void SplitLinear::emit(RowBlock block, Value from, Value to) {
-  weights = b.scratch(std::min(panels, kUnitPanels) * chunkSteps * weightTerms *
-                          elements(kWeights),
-                      b.getBF16Type());
-  activations =
-      b.scratch(chunkSteps * kTerms * elements(kActivations), b.getBF16Type());
-  sums =
-      b.scratch(kAccumulators * kTileRows * PanelFormat::kRows, b.getF32Type());
   int64_t tiles = llvm::divideCeil(m, kTileRows);
-  int64_t units = splitLinearUnits(op);
   auto part = [&](Value index, int64_t count, int64_t parts) {
     return b.idiv(b.imul(index, count), parts);
   };
   Value firstTile = part(block.index, tiles, block.count);
   Value endTile = part(b.iadd(block.index, 1), tiles, block.count);
   b.loop(from, to, 1, [&](Value unit) {
-    emitUnit(part(unit, panels, units), part(b.iadd(unit, 1), panels, units),
-             firstTile, endTile);
+    emitUnit(part(unit, panels, units()),
+             part(b.iadd(unit, 1), panels, units()), firstTile, endTile);
   });
 }
 
@@ -263,7 +269,7 @@ void SplitLinear::emitChunk(const Chunk &chunk, Value firstPanel,
     Value at = b.imul(b.isub(panel, firstPanel), chunkSteps);
     forSteps(chunk, [&](Value step, int64_t columns) {
       splitWeights(panel, b.iadd(chunk.firstStep, step), columns,
-                   b.imul(b.iadd(at, step), weightTerms * elements(kWeights)));
+                   b.imul(b.iadd(at, step), weightTerms * kWeightElements));
     });
   });
   b.loop(firstTile, endTile, 1, [&](Value tile) {
@@ -276,11 +282,11 @@ void SplitLinear::emitChunk(const Chunk &chunk, Value firstPanel,
       forSteps(chunk, [&](Value step, int64_t columns) {
         splitActivations(b.iadd(firstRow, row), b.iadd(chunk.firstStep, step),
                          columns,
-                         b.iadd(b.imul(step, kTerms * elements(kActivations)),
+                         b.iadd(b.imul(step, kTerms * kRowElements),
                                 b.imul(row, kStepColumns)));
       });
     });
-    b.loop(firstPanel, endPanel, kAccumulators, [&](Value panel) {
+    b.loop(firstPanel, endPanel, kGroupPanels, [&](Value panel) {
       multiply(chunk, b.isub(panel, firstPanel));
       addUp(chunk, firstRow, rows, panel, endPanel);
     });
@@ -289,48 +295,47 @@ void SplitLinear::emitChunk(const Chunk &chunk, Value firstPanel,
 
 void SplitLinear::multiply(const Chunk &chunk, Value group) {
   // Past the unit's last panel: that of some panel, for nothing.
-  int64_t most = std::min(panels, kUnitPanels) - 1;
-  SmallVector<Value> carry, first;
-  for (int64_t p = 0; p < kAccumulators; ++p) {
-    carry.push_back(zeroTile(b, kSums));
-    Value panel = arith::MinUIOp::create(b, b.iadd(group, p), b.index(most));
-    first.push_back(b.imul(panel, chunkSteps));
+  Value last = b.index(unitPanels() - 1);
+  SmallVector<Value> first, carry(kGroupPanels);
+  for (int64_t p = 0; p < kGroupPanels; ++p) {
+    carry[p] = zeroTile(b, kSums);
+    first.push_back(
+        b.imul(arith::MinUIOp::create(b, b.iadd(group, p), last), chunkSteps));
   }
+  auto load = [&](const Buffer &from, Value tile, int64_t elements,
+                  TileShape shape) {
+    return loadTile(
+        b, TileMemory::get(b, from, b.imul(tile, elements), shape.bytes),
+        shape);
+  };
   SmallVector<Value> done = b.loop(
       b.index(0), chunk.steps, 1, carry, [&](Value step, ValueRange sums) {
-        SmallVector<Value> next(sums), a;
+        SmallVector<Value> next(sums), rows;
         for (int64_t term = 0; term < kTerms; ++term)
-          a.push_back(loadTile(
-              b,
-              TileMemory::get(b, activations,
-                              b.imul(b.iadd(b.imul(step, kTerms), term),
-                                     elements(kActivations)),
-                              kActivations.bytes),
-              kActivations));
-        for (int64_t p = 0; p < kAccumulators; ++p)
+          rows.push_back(load(memory.activations,
+                              b.iadd(b.imul(step, kTerms), term), kRowElements,
+                              kActivations));
+        for (int64_t p = 0; p < kGroupPanels; ++p)
           for (int64_t w = 0; w < weightTerms; ++w) {
-            Value at =
-                b.imul(b.iadd(b.imul(b.iadd(first[p], step), weightTerms), w),
-                       elements(kWeights));
-            Value tile = loadTile(
-                b, TileMemory::get(b, weights, at, kWeights.bytes), kWeights);
+            Value at = b.iadd(b.imul(b.iadd(first[p], step), weightTerms), w);
+            Value panel = load(memory.weights, at, kWeightElements, kWeights);
             for (int64_t term = 0; term + w < kTerms; ++term)
-              next[p] = multiplyTiles(b, TileProduct::BF16, next[p], a[term],
-                                      kActivations, tile, kWeights.bytes);
+              next[p] = multiplyTiles(b, TileProduct::BF16, next[p], rows[term],
+                                      kActivations, panel, kWeights.bytes);
           }
         return next;
       });
-  for (int64_t p = 0; p < kAccumulators; ++p)
+  for (auto [p, sum] : llvm::enumerate(done))
     storeTile(b,
-              TileMemory::get(b, sums,
+              TileMemory::get(b, memory.sums,
                               b.index(p * kTileRows * PanelFormat::kRows),
                               kSums.bytes),
-              kSums, done[p]);
+              kSums, sum);
 }
 
 void SplitLinear::addUp(const Chunk &chunk, Value firstRow, Value rows,
                         Value firstPanel, Value endPanel) {
-  for (int64_t p = 0; p < kAccumulators; ++p) {
+  for (int64_t p = 0; p < kGroupPanels; ++p) {
     Value panel = b.iadd(firstPanel, p);
     b.ifThen(b.icmp(arith::CmpIPredicate::ult, panel, endPanel), [&] {
       Value column = b.imul(panel, PanelFormat::kRows), mask;
@@ -342,8 +347,9 @@ void SplitLinear::addUp(const Chunk &chunk, Value firstRow, Value rows,
         if (!add && op.getBias())
           bias = b.loadLanes(b.bufferOf(op.getBias()), column, mask);
         b.loop(b.index(0), rows, 1, [&](Value row) {
-          Value sum = b.loadLanes(
-              sums, b.imul(b.iadd(row, p * kTileRows), PanelFormat::kRows));
+          Value sum =
+              b.loadLanes(memory.sums, b.imul(b.iadd(row, p * kTileRows),
+                                              PanelFormat::kRows));
           Value at = b.iadd(b.imul(b.iadd(firstRow, row), n), column);
           if (add)
             sum = b.fadd(sum, b.loadLanes(result(), at, mask));
@@ -369,13 +375,26 @@ bool cpu::isSplitLinear(LinearOp op, const TargetRecord &target) {
          product(tensorShape(op.getInput()).drop_back()) >= kFewestRows;
 }
 
-int64_t cpu::splitLinearUnits(LinearOp op) {
-  return llvm::divideCeil(
-      llvm::divideCeil(tensorShape(op.getWeight())[0], PanelFormat::kRows),
-      kUnitPanels);
+int64_t cpu::splitLinearUnits(LinearOp op) { return SplitShape(op).units(); }
+
+SplitScratch SplitScratch::get(KernelBuilder &b, ArrayRef<LinearOp> ops) {
+  int64_t weights = 0, activations = 0;
+  for (LinearOp op : ops)
+    if (isSplitLinear(op, b.target)) {
+      SplitShape shape(op);
+      weights = std::max(weights, shape.weightElements());
+      activations = std::max(activations, shape.activationElements());
+    }
+  if (weights == 0)
+    return {};
+  return {
+      b.scratch(weights, b.getBF16Type()),
+      b.scratch(activations, b.getBF16Type()),
+      b.scratch(kGroupPanels * kTileRows * PanelFormat::kRows, b.getF32Type())};
 }
 
-void cpu::emitSplitLinear(KernelBuilder &b, LinearOp op, RowBlock block,
+void cpu::emitSplitLinear(KernelBuilder &b, LinearOp op,
+                          const SplitScratch &memory, RowBlock block,
                           Value from, Value to) {
-  SplitLinear(b, op).emit(block, from, to);
+  SplitLinear(b, op, memory).emit(block, from, to);
 }

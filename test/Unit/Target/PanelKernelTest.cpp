@@ -233,6 +233,18 @@ TEST(PanelKernel, TilesGiveTheSameBits) {
                   checkPanels(without, t, n, 32 * blocks, format, true, bias));
 }
 
+// Many rows of fp32, split in bf16 terms where there are tiles of them: units,
+// chunks and blocks of rows, groups of panels and tiles that are not full.
+TEST(PanelKernel, ProductsOfManyFloats) {
+  for (std::string format : {"q8_0", "q4_0", "q4_1", "f16", "bf16"})
+    for (auto [t, n, k] : {std::tuple<int64_t, int64_t, int64_t>{24, 300, 416},
+                           {8, 64, 96},
+                           {17, 16, 32},
+                           {530, 21, 224}})
+      for (bool bias : {false, true})
+        checkPanels("host", t, n, k, format, /*integers=*/false, bias);
+}
+
 // … of 16-bit floats, with any number of columns.
 TEST(PanelKernel, PlainProducts) {
   for (const std::string &target : runnableTargets())
@@ -241,6 +253,7 @@ TEST(PanelKernel, PlainProducts) {
                              {1, 21, 7},
                              {5, 1, 13},
                              {29, 35, 40},
+                             {29, 35, 209},
                              {3, 33, 1}})
         checkPanels(target, t, n, k, format, /*integers=*/false, t == 5);
 }
