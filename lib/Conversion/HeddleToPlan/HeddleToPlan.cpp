@@ -101,7 +101,11 @@ FailureOr<FixedPlace> ConvertHeddleToPlan::place(func::FuncOp program,
   named.bytes = getTensorBytes(local);
   int64_t occupied = named.bytes;
   if (!binding.getLayers().empty()) {
-    int64_t layers = local.getDimSize(0);
+    int64_t layers = binding.getLayers().size();
+    if (local.getRank() < 1 || local.getDimSize(0) != layers)
+      return emitError(loc)
+             << "expected '" << binding.getName() << "' to be a stack of "
+             << layers << " layers, got " << local;
     named.place.stride = alignUp(named.bytes / layers);
     occupied = named.place.stride * layers;
   }
@@ -158,9 +162,15 @@ LogicalResult ConvertHeddleToPlan::convert() {
     return module.emitError()
            << "expected one heddle.mesh, got " << meshes.size();
   SmallVector<func::FuncOp> programs;
-  for (auto func : module.getOps<func::FuncOp>())
-    if (!func->hasAttr(HeddleDialect::kKernelAttr))
-      programs.push_back(func);
+  for (auto func : module.getOps<func::FuncOp>()) {
+    if (failed(checkTensors(func)))
+      return failure();
+    if (func->hasAttr(HeddleDialect::kKernelAttr))
+      continue;
+    if (func.isDeclaration())
+      return func.emitError() << "expected a program with a body, got none";
+    programs.push_back(func);
+  }
 
   struct Placed {
     func::FuncOp program;

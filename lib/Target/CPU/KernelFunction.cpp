@@ -44,17 +44,16 @@ int64_t KernelFunction::coordinateOf(RankTableAttr table) const {
   return llvm::find(coordinates, axes) - coordinates.begin();
 }
 
-/// Every tensor is static, local and stored.
+/// Every tensor is static, local and stored in whole blocks.
 static LogicalResult checkTypes(Operation *op, TypeRange types) {
   for (Type type : types) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor || !tensor.hasStaticShape() || getSharding(tensor))
       return op->emitError("expected static local tensors in a kernel, got ")
              << type;
-    if (product(tensor.getShape()) == 0)
-      return op->emitError("expected tensors that are not empty, got ") << type;
     int64_t block = getBlockElements(tensor.getElementType());
-    if (block > 1 && tensor.getShape().back() % block != 0)
+    if (block > 1 &&
+        (tensor.getRank() == 0 || tensor.getShape().back() % block != 0))
       return op->emitError("expected whole blocks of ")
              << block << " elements, got " << type;
   }
@@ -144,7 +143,8 @@ FailureOr<KernelFunction> KernelFunction::get(func::FuncOp func) {
   kernel.func = func;
   if (failed(checkTypes(func, func.getArgumentTypes())) ||
       failed(checkTypes(func, func.getResultTypes())) ||
-      failed(kernel.readAliases()) || failed(kernel.readBody()))
+      failed(checkTensors(func)) || failed(kernel.readAliases()) ||
+      failed(kernel.readBody()))
     return failure();
   return kernel;
 }

@@ -309,6 +309,8 @@ LogicalResult PackingAttr::verify(function_ref<InFlightDiagnostic()> emit,
 LogicalResult
 PackingAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
                             function_ref<InFlightDiagnostic()> emit) const {
+  if (!elementType) // the parser has refused it, but asks all the same
+    return failure();
   // packing_c2
   if (shape.size() < 2)
     return emit() << "expected a packed tensor of rank 2 or more, got rank "
@@ -340,6 +342,8 @@ LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emit,
 LogicalResult
 ShardingAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
                              function_ref<InFlightDiagnostic()> emit) const {
+  if (!elementType) // the parser has refused it, but asks all the same
+    return failure();
   // sharding_c1
   if (shape.size() != getDims().size())
     return emit() << "expected one sharding entry per dimension ("

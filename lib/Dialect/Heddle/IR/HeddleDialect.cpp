@@ -98,6 +98,40 @@ int64_t mlir::heddle::getTensorBytes(RankedTensorType type) {
   return rows * blocks * format.bytes;
 }
 
+static LogicalResult checkTensors(Operation *op, TypeRange types) {
+  constexpr int64_t kMaxElements = int64_t(1) << 48;
+  for (Type type : types) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || !tensor.hasStaticShape())
+      return op->emitError("expected tensors of static shape, got ") << type;
+    int64_t elements = 1;
+    for (int64_t extent : tensor.getShape()) {
+      if (extent == 0)
+        return op->emitError("expected tensors that are not empty, got ")
+               << type;
+      if (elements > kMaxElements / extent)
+        return op->emitError("expected tensors of at most ")
+               << kMaxElements << " elements, got " << type;
+      elements *= extent;
+    }
+  }
+  return success();
+}
+
+LogicalResult mlir::heddle::checkTensors(func::FuncOp func) {
+  if (failed(::checkTensors(func, func.getArgumentTypes())) ||
+      failed(::checkTensors(func, func.getResultTypes())))
+    return failure();
+  WalkResult result = func.walk([&](Operation *op) {
+    bool ok = succeeded(::checkTensors(op, op->getResultTypes()));
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        ok = ok && succeeded(::checkTensors(op, block.getArgumentTypes()));
+    return ok ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 ShardingAttr mlir::heddle::getSharding(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor ? dyn_cast_or_null<ShardingAttr>(tensor.getEncoding())

@@ -69,6 +69,18 @@ int64_t mlir::heddle::getCoordinate(MeshOp mesh, ArrayRef<AxisRefAttr> axes,
 
 FailureOr<Layout> Layout::get(MeshOp mesh, DimShardingAttr dim, int64_t size,
                               function_ref<InFlightDiagnostic()> emitError) {
+  // Products of two of these fit into 64 bits.
+  if (size < 1 || size > kMaxExtent || dim.getUnit() > kMaxExtent) {
+    InFlightDiagnostic diag = emitError();
+    diag << "expected a dimension and its unit to be of 1 to " << kMaxExtent
+         << " elements, got ";
+    if (ShapedType::isDynamic(size))
+      diag << "?";
+    else
+      diag << size;
+    diag << " and " << dim.getUnit();
+    return diag;
+  }
   Layout layout;
   layout.size = size;
   layout.unit = dim.getUnit();
@@ -86,6 +98,14 @@ FailureOr<Layout> Layout::get(MeshOp mesh, DimShardingAttr dim, int64_t size,
     return failure();
   layout.ranks = *ranks;
   int64_t p = layout.ranks, n = layout.units;
+  if (n > kMaxUnits || dim.getBlock() > kMaxUnits / p) {
+    InFlightDiagnostic diag = emitError();
+    diag << "expected at most " << kMaxUnits
+         << " units to deal out and to fill a round of all ranks, got " << n
+         << " units, and blocks of " << dim.getBlock() << " for " << p
+         << " ranks";
+    return diag;
+  }
   layout.slots = (n + p - 1) / p;
   layout.blocked = dim.getMap() == MapKind::Block;
 
@@ -178,15 +198,6 @@ FailureOr<Layout> Layout::get(MeshOp mesh, DimShardingAttr dim, int64_t size,
   }
   }
   return layout;
-}
-
-SmallVector<std::pair<int64_t, int64_t>> Layout::owners(int64_t u) const {
-  SmallVector<std::pair<int64_t, int64_t>> result;
-  for (int64_t r = 0; r < ranks; ++r)
-    for (int64_t s = 0; s < slots; ++s)
-      if (unitAt(r, s) == u)
-        result.push_back({r, s});
-  return result;
 }
 
 bool Layout::hasPadding() const {

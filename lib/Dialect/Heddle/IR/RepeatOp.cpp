@@ -207,7 +207,7 @@ static LogicalResult verifyStack(RepeatOp op, StringRef what, Value stack,
   return success();
 }
 
-LogicalResult RepeatOp::verify() {
+LogicalResult RepeatOp::verifyRegions() {
   int64_t kinds = getKinds().size();
   // repeat_c1
   if (getOrder().empty())

@@ -287,22 +287,10 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
   }
 
   LogicalResult checkInput(ModuleOp module) {
-    auto isStatic = [](Type type) {
-      auto tensor = dyn_cast<RankedTensorType>(type);
-      return tensor && tensor.hasStaticShape();
-    };
     for (auto func : module.getOps<func::FuncOp>())
-      for (Type type : llvm::concat<const Type>(func.getArgumentTypes(),
-                                                func.getResultTypes()))
-        if (!isStatic(type))
-          return func.emitError()
-                 << "expected tensors of static shape, got " << type;
+      if (failed(checkTensors(func)))
+        return failure();
     WalkResult result = module.walk([&](Operation *op) {
-      for (Type type : op->getResultTypes())
-        if (!isStatic(type)) {
-          op->emitOpError("expected tensors of static shape, got ") << type;
-          return WalkResult::interrupt();
-        }
       if (isa<ModuleOp, MeshOp, TableOp, func::FuncOp, func::ReturnOp, RepeatOp,
               YieldOp, FactorRuleOpInterface>(op))
         return WalkResult::advance();

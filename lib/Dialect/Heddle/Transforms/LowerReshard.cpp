@@ -135,11 +135,10 @@ LogicalResult Lowering::gather(int64_t dim, const Layout &source) {
     return success();
   }
   // Back to global order: the first owner's copy of each unit, no padding.
-  SmallVector<int64_t> slots;
-  for (int64_t u = 0; u < source.units; ++u) {
-    auto [rank, slot] = source.owners(u).front();
-    slots.push_back(rank * source.slots + slot);
-  }
+  SmallVector<int64_t> slots(source.units);
+  for (int64_t slot = source.table.size() - 1; slot >= 0; --slot)
+    if (int64_t unit = source.table[slot]; unit >= 0)
+      slots[unit] = slot;
   auto table =
       RankTableAttr::get(builder.getContext(), {}, 1, slots.size(), slots);
   take(dim, table, source.unit, source.size);

@@ -360,6 +360,8 @@ struct Partition : heddle::impl::PartitionPassBase<Partition> {
          llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
       if (func.isDeclaration() || isLocal(func))
         continue;
+      if (failed(checkTensors(func)))
+        return signalPassFailure();
       auto symbol =
           func->getAttrOfType<FlatSymbolRefAttr>(HeddleDialect::kMeshAttr);
       if (!symbol) {

@@ -84,6 +84,8 @@ struct Schedule : heddle::impl::SchedulePassBase<Schedule> {
                             "first";
         return signalPassFailure();
       }
+      if (failed(checkTensors(func)))
+        return signalPassFailure();
       programs.push_back(func);
     }
     for (func::FuncOp func : programs) {

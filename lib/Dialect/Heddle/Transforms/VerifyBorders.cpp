@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Dialect/Comm/IR/CommDialect.h"
 #include "heddle/Dialect/Heddle/IR/Layout.h"
 #include "heddle/Dialect/Heddle/Transforms/Passes.h"
 
@@ -43,6 +44,10 @@ struct VerifyGlobal : heddle::impl::VerifyGlobalPassBase<VerifyGlobal> {
     for (auto func : module.getOps<func::FuncOp>()) {
       if (func.isDeclaration() || isLocal(func))
         continue;
+      if (failed(checkTensors(func))) {
+        ok = false;
+        continue;
+      }
       auto symbol =
           func->getAttrOfType<FlatSymbolRefAttr>(HeddleDialect::kMeshAttr);
       auto mesh = symbol ? module.lookupSymbol<MeshOp>(symbol) : MeshOp();
@@ -81,6 +86,7 @@ struct VerifyLocal : heddle::impl::VerifyLocalPassBase<VerifyLocal> {
         ok = false;
         continue;
       }
+      ok &= succeeded(checkTensors(func));
       forEachType(func, [&](Operation *op, Type type) {
         auto tensor = dyn_cast<RankedTensorType>(type);
         if (tensor && tensor.getEncoding()) {
@@ -103,7 +109,8 @@ struct VerifyLocal : heddle::impl::VerifyLocalPassBase<VerifyLocal> {
           op->emitError() << "illegal after partition: a reshard is left";
           ok = false;
         }
-        if (auto group = op->getAttrOfType<ArrayAttr>("group")) {
+        auto group = op->getAttrOfType<ArrayAttr>("group");
+        if (group && isa_and_nonnull<comm::CommDialect>(op->getDialect())) {
           SmallVector<AxisRefAttr> axes;
           for (Attribute axis : group)
             axes.push_back(cast<AxisRefAttr>(axis));

@@ -38,3 +38,12 @@ func.func @reshard(%x: tensor<4xf32, #heddle.sharding<@m, [{tp}]>>) attributes {
   %0 = heddle.reshard %x because "test" : tensor<4xf32, #heddle.sharding<@m, [{tp}]>> -> tensor<4xf32, #heddle.sharding<@m, [{}]>>
   return
 }
+
+// -----
+
+// Only collectives have groups: this attribute means nothing here.
+heddle.mesh @m ["tp" = 2]
+func.func @no_group(%x: tensor<4xf32>) attributes {heddle.local, heddle.mesh = @m} {
+  %0 = heddle.add %x, %x {group = [1 : i32]} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}

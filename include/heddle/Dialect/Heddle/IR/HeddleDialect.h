@@ -40,6 +40,10 @@ int64_t getBlockElements(Type type);
 int64_t getBlockBytes(Type type);
 /// Bytes of a tensor with this static shape, blocks along the last dimension.
 int64_t getTensorBytes(RankedTensorType type);
+/// Checks that every value of the function is a tensor of static shape that is
+/// not empty and not larger than any machine: sizes and offsets then fit into
+/// 64 bits, and nothing is divided by 0.
+LogicalResult checkTensors(func::FuncOp func);
 
 /// The tensor's sharding, or null.
 ShardingAttr getSharding(Type type);

@@ -100,7 +100,7 @@ def Heddle_RepeatOp : Heddle_Op<"repeat", [AttrSizedOperandSegments,
   let results = (outs Variadic<Heddle_Tensor>:$results);
   let regions = (region VariadicRegion<SizedRegion<1>>:$kinds);
   let hasCustomAssemblyFormat = 1;
-  let hasVerifier = 1;
+  let hasRegionVerifier = 1; // what the regions hold has been verified
   let extraClassDeclaration = [{
     /// Iterations of a kind.
     int64_t getTrips(int64_t kind);

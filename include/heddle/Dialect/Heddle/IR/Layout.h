@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A `#heddle.dim` resolved against a mesh and a dimension's size. Everything
-// that depends on where data lies asks `unitAt` and `owners`: padding,
-// replication, uneven splits and expert placement are nothing else.
+// that depends on where data lies asks `unitAt`: padding, replication, uneven
+// splits and expert placement are nothing else.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +18,11 @@
 #include "heddle/Dialect/Heddle/IR/HeddleDialect.h"
 
 namespace mlir::heddle {
+
+/// Most elements of a dimension that a layout describes, and most units that it
+/// deals out: its table has an entry for each.
+inline constexpr int64_t kMaxExtent = int64_t(1) << 31;
+inline constexpr int64_t kMaxUnits = int64_t(1) << 24;
 
 /// Number of ranks along the axes together.
 FailureOr<int64_t> getAxesSize(MeshOp mesh, ArrayRef<AxisRefAttr> axes,
@@ -54,8 +59,6 @@ struct Layout {
     int64_t element = u * unit + place % unit;
     return u < 0 || element >= size ? -1 : element;
   }
-  /// (coordinate, slot) of every copy of a unit, ascending.
-  SmallVector<std::pair<int64_t, int64_t>> owners(int64_t u) const;
   /// Some slot holds no unit, or the last unit is short.
   bool hasPadding() const;
   /// Some unit is in several slots.
