@@ -30,8 +30,10 @@ using namespace mlir::heddle::cpu;
 
 namespace {
 
-/// Rows of a tile. Fewer than half leave too much of it empty.
-constexpr int64_t kTileRows = 16, kFewestRows = 8;
+/// Rows of a tile.
+constexpr int64_t kTileRows = 16;
+/// Fewer rows do not pay for the splitting of weights of one term and of more.
+constexpr int64_t kFewestRows = 8, kFewestRowsOfTerms = 24;
 /// Panels whose sums are in registers at once: with the three terms of
 /// activations and one of weights they fill the eight tile registers.
 constexpr int64_t kGroupPanels = 4;
@@ -74,6 +76,10 @@ struct SplitShape {
   }
   int64_t activationElements() const {
     return chunkSteps * kTerms * kRowElements;
+  }
+
+  bool pays() const {
+    return m >= (weightTerms == 1 ? kFewestRows : kFewestRowsOfTerms);
   }
 
 private:
@@ -372,7 +378,7 @@ bool cpu::isSplitLinear(LinearOp op, const TargetRecord &target) {
   return target.amxBf16 && getPacking(op.getWeight().getType()) &&
          tensorType(op.getInput()).getElementType().isF32() &&
          tensorType(op.getResult()).getElementType().isF32() &&
-         product(tensorShape(op.getInput()).drop_back()) >= kFewestRows;
+         SplitShape(op).pays();
 }
 
 int64_t cpu::splitLinearUnits(LinearOp op) { return SplitShape(op).units(); }
