@@ -306,7 +306,7 @@ def scaled(value, unit):
             if value >= factor:
                 return f"{value / factor:.3g} {name}"
     if unit in ("B/s", "FLOP/s"):
-        return f"{value / 1e9:.3g} G{unit}"
+        return f"{value / 1e9:.4g} G{unit}"
     if unit == "B":
         return f"{value / 2**20:.1f} MiB"
     return f"{value:.4g} {unit}"
