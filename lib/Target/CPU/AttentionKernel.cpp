@@ -131,9 +131,10 @@ void AttentionEmitter::emit(Value from, Value to) {
   int64_t groups = spec.h / spec.group();
   b.loop(from, to, 1, [&](Value unit) {
     sequence = block.sequence = b.idiv(unit, groups * tiles);
+    // Heads of the same queries one after the other: rows stay with a worker.
     Value rest = b.irem(unit, groups * tiles);
-    firstHead = b.imul(b.idiv(rest, tiles), spec.group());
-    firstQuery = b.imul(b.irem(rest, tiles), queries);
+    firstQuery = b.imul(b.idiv(rest, groups), queries);
+    firstHead = b.imul(b.irem(rest, groups), spec.group());
     live = arith::MinUIOp::create(
         b, b.isub(b.index(spec.queries()), firstQuery), b.index(queries));
     emitTile();

@@ -161,11 +161,11 @@ bool Executor::runTiles(Rank &rank, uint32_t epoch) {
 /// Runs the tiles of the launch or gemm that `rank` holds. True if they are
 /// done; otherwise another worker has the last one and goes on with the rank.
 ///
-/// Workers that look for work are offered the tiles, and this one waits for
-/// those that they take: the rank stays here, and few cache lines travel. If
-/// there is other work, or nobody looks, an invitation is queued, and whoever
-/// has the last tile goes on. It holds for one launch only, so that workers go
-/// back to the queue in between.
+/// If enough workers look for work, they are offered the tiles, and this one
+/// waits for those that they take: the rank stays here, and few cache lines
+/// travel. Otherwise an invitation is queued, and whoever has the last tile
+/// goes on. It holds for one launch only, so that workers go back to the queue
+/// in between.
 bool Executor::openTiles(Rank &rank, int64_t tiles) {
   rank.tileFailed.store(false, std::memory_order_relaxed);
   uint64_t random = options_.scheduleSeed ? nextRandom(rank.random) : 0;
@@ -177,23 +177,25 @@ bool Executor::openTiles(Rank &rank, int64_t tiles) {
       runTile(rank, tile, tiles);
     return true;
   }
-  bool offered = pool_->hasLookers() && !pool_->hasQueued() && random % 2 == 0;
+  bool offered =
+      pool_->lookers() >= helpers && !pool_->hasQueued() && random % 2 == 0;
   uint32_t epoch = rank.epoch = (rank.epoch | 1) + (offered ? 2 : 1);
   rank.tiles = tiles;
   rank.remaining.store(static_cast<int32_t>(tiles), std::memory_order_relaxed);
   rank.tickets.store(static_cast<uint64_t>(epoch) << 32 |
                          static_cast<uint64_t>(tiles) << 16,
                      std::memory_order_release);
-  if (!offered) {
+  if (offered)
+    pool_->offer(&rank);
+  if (!offered || pool_->lookers() < helpers)
     pool_->post(WorkItem{helpTiles, &rank, epoch, static_cast<int32_t>(helpers),
                          hasTiles});
-    return runTiles(rank, epoch);
-  }
-  pool_->offer(&rank);
-  if (!runTiles(rank, epoch))
+  if (runTiles(rank, epoch))
+    return true;
+  if (offered)
     WorkerPool::waitUntil(
         [&] { return rank.remaining.load(std::memory_order_acquire) == 0; });
-  return true;
+  return offered;
 }
 
 void Executor::helpOffered(void *context) {
@@ -211,7 +213,9 @@ bool Executor::hasTiles(void *context, uint64_t epoch) {
 
 void Executor::helpTiles(void *context, uint64_t epoch) {
   Rank &rank = *static_cast<Rank *>(context);
-  if (rank.executor->runTiles(rank, static_cast<uint32_t>(epoch)))
+  bool last = rank.executor->runTiles(rank, static_cast<uint32_t>(epoch));
+  bool offered = epoch % 2 != 0;
+  if (last && !offered)
     rank.executor->advance(rank);
 }
 

@@ -169,26 +169,36 @@ void WorkerPool::parallelFor(int64_t count,
   shared.done.wait(lock, [&] { return shared.running == 0; });
 }
 
-/// Looks for work, and helps with what is offered meanwhile.
-void WorkerPool::idle() {
+void WorkerPool::takeOffer(uint64_t &seen) {
+  uint64_t offers = offers_.load();
+  if (offers == seen)
+    return;
+  seen = offers;
+  help_(offered_.load(std::memory_order_relaxed));
+}
+
+/// Until there is some, or for as long as it pays after the last offer.
+void WorkerPool::lookForWork(uint64_t &seen) {
   using Clock = std::chrono::steady_clock;
-  lookers_.fetch_add(1, std::memory_order_relaxed);
-  uint64_t seen = offers_.load(std::memory_order_relaxed);
   for (auto end = Clock::now() + patience_; Clock::now() < end;)
     for (int i = 0; i < 16; ++i) {
-      if (hasQueued() || stopping_.load(std::memory_order_relaxed)) {
-        lookers_.fetch_sub(1, std::memory_order_relaxed);
+      if (hasQueued() || stopping_.load(std::memory_order_relaxed))
         return;
-      }
-      uint64_t offers = offers_.load(std::memory_order_acquire);
-      if (offers != seen) {
-        seen = offers;
-        help_(offered_.load(std::memory_order_relaxed));
+      uint64_t before = seen;
+      takeOffer(seen);
+      if (seen != before)
         end = Clock::now() + patience_;
-      }
       relax();
     }
-  lookers_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void WorkerPool::idle() {
+  uint64_t seen = offers_.load();
+  lookers_.fetch_add(1);
+  lookForWork(seen);
+  lookers_.fetch_sub(1);
+  // Who offered before that counted on this worker.
+  takeOffer(seen);
 }
 
 int WorkerPool::number() { return workerNumber; }

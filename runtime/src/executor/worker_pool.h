@@ -61,15 +61,14 @@ public:
   /// The calling worker's number, from 0 on; 0 on other threads.
   static int number();
 
-  /// Whether a worker looks for work at the moment.
-  bool hasLookers() const {
-    return lookers_.load(std::memory_order_relaxed) > 0;
-  }
-  /// Has workers that look for work call help(context) at once, if they still
-  /// look; the one who offers sees to it that this does no harm later on.
+  /// Workers that look for work at the moment.
+  int lookers() const { return lookers_.load(); }
+  /// Has workers that look for work call help(context) at once; the one who
+  /// offers sees to it that this does no harm later on. A worker that did not
+  /// see the offer is none of the lookers() afterwards.
   void offer(void *context) {
     offered_.store(context, std::memory_order_relaxed);
-    offers_.fetch_add(1, std::memory_order_release);
+    offers_.fetch_add(1);
   }
   /// Waits, without other work, for something that a worker is about to do.
   template <typename Condition> static void waitUntil(Condition condition) {
@@ -99,6 +98,8 @@ private:
   bool pop(WorkItem &item);
   void removeHead();
   void idle();
+  void lookForWork(uint64_t &seen);
+  void takeOffer(uint64_t &seen);
 
   std::mutex mutex_;
   std::condition_variable wake_;
