@@ -292,7 +292,7 @@ TEST(Bundle, RefusesPlansThatCannotRun) {
       {"expected 2 rows in heads of an even size, got 2 heads",
        [](Builder &b) {
          b.cls().recipes[0]->gguf_transform =
-             fb::SourceTransform_unpermute_rotary_rows;
+             fb::SourceTransform_deinterleave_rows;
          b.cls().recipes[0]->heads = 2;
        }},
       {"Launch of heddle.add at model.mlir:7:5: expected a kernel of 0 to 4",

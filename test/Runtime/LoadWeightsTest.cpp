@@ -235,7 +235,7 @@ TEST(LoadWeights, QuantisesToQ8_0) {
 // 4: stored 0 1 2 3 are rows 0, 2 (the second half's first), 1, 3.
 TEST(LoadWeights, UnpermutesRotaryRows) {
   RecipePlan plan({{"tp", 2}}, DType::f32, {cut(8, 4, 1, {0}), whole(1)});
-  plan.recipe->gguf_transform = fb::SourceTransform_unpermute_rotary_rows;
+  plan.recipe->gguf_transform = fb::SourceTransform_deinterleave_rows;
   plan.recipe->heads = 2;
   FakeSource gguf("gguf");
   gguf.addCounting("g", DType::f32, {8, 1});
@@ -246,7 +246,7 @@ TEST(LoadWeights, UnpermutesRotaryRows) {
   EXPECT_EQ(loaded(plan, folder), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
   // A bias has rows of one element.
   RecipePlan bias({}, DType::f32, {whole(8)});
-  bias.recipe->gguf_transform = fb::SourceTransform_unpermute_rotary_rows;
+  bias.recipe->gguf_transform = fb::SourceTransform_deinterleave_rows;
   bias.recipe->heads = 1;
   FakeSource biases("gguf");
   biases.addCounting("g", DType::f32, {8});

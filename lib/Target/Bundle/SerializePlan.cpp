@@ -254,7 +254,7 @@ LogicalResult Serializer::tensor(plan::TensorOp op, fb::RankClassT &rankClass) {
     recipe->name = binding.getName().str();
     recipe->gguf_name = binding.getGgufName().str();
     if (binding.getRotaryHeads()) {
-      recipe->gguf_transform = fb::SourceTransform_unpermute_rotary_rows;
+      recipe->gguf_transform = fb::SourceTransform_deinterleave_rows;
       recipe->heads = binding.getRotaryHeads();
     }
     for (int64_t layer : binding.getLayers())

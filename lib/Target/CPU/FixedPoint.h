@@ -45,7 +45,8 @@ public:
 
 private:
   static constexpr int64_t kElements = 32;
-  // Words of a block: digits, their sums, the scale, the sum.
+  // Words of a block: digits, their sums, the scale, the sum; whole cache
+  // lines.
   static constexpr int64_t kSums = kElements, kScale = kSums + kDigits,
                            kSum = kScale + 1, kWords = 48;
   Buffer words;

@@ -26,6 +26,12 @@ void emitLinears(KernelBuilder &b, ArrayRef<LinearOp> ops);
 struct RowBlock {
   Value index;
   int64_t count;
+
+  /// Its part of `size` rows, or tiles of them: the first and the end.
+  std::pair<Value, Value> part(KernelBuilder &b, int64_t size) const {
+    auto begin = [&](Value i) { return b.idiv(b.imul(i, size), count); };
+    return {begin(index), begin(b.iadd(index, 1))};
+  }
 };
 // … with a packed weight: units of work, and some of them.
 int64_t panelLinearUnits(LinearOp op, const TargetRecord &target);

@@ -355,11 +355,7 @@ void PanelLinear::addIntegers(ArrayRef<WeightBlock> weights, Value block,
 
 void PanelLinear::store(Value row, Value panel, int64_t sub, Value sum) {
   Value column = b.iadd(b.imul(panel, PanelFormat::kRows), sub * b.lanes());
-  Value mask;
-  if (n % PanelFormat::kRows) {
-    Value left = b.toI32(b.isub(b.index(n), column));
-    mask = b.icmp(arith::CmpIPredicate::slt, b.iota(), b.splat(left));
-  }
+  Value mask = lanesOfPanel(b, column, n);
   if (op.getBias())
     sum = b.fadd(sum, b.loadLanes(b.bufferOf(op.getBias()), column, mask));
   b.storeLanes(b.resultOf(op.getResult()), b.iadd(b.imul(row, n), column), sum,

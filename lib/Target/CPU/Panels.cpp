@@ -23,6 +23,13 @@ PanelFormat PanelFormat::get(Type element) {
   return {false, /*nibbles=*/true, /*hasMinima=*/true, /*zero=*/0};
 }
 
+Value cpu::lanesOfPanel(KernelBuilder &b, Value column, int64_t n) {
+  if (n % PanelFormat::kRows == 0)
+    return {};
+  Value left = b.toI32(b.isub(b.index(n), column));
+  return b.icmp(arith::CmpIPredicate::slt, b.iota(), b.splat(left));
+}
+
 Value PanelReader::columnAt(Value panel, Value column) {
   return b.imul(b.iadd(b.imul(panel, columns), column), PanelFormat::kRows);
 }

@@ -74,6 +74,10 @@ private:
   Value word(Value at);
 };
 
+/// Lanes from column `column` of a result on that its `n` columns have, of a
+/// panel or a part of one; null: all.
+Value lanesOfPanel(KernelBuilder &b, Value column, int64_t n);
+
 } // namespace mlir::heddle::cpu
 
 #endif // HEDDLE_LIB_TARGET_CPU_PANELS_H

@@ -230,16 +230,15 @@ void SplitLinear::splitActivations(Value row, Value step, int64_t columns,
 //===----------------------------------------------------------------------===//
 
 void SplitLinear::emit(RowBlock block, Value from, Value to) {
-  int64_t tiles = llvm::divideCeil(m, kTileRows);
-  auto part = [&](Value index, int64_t count, int64_t parts) {
-    return b.idiv(b.imul(index, count), parts);
-  };
-  Value firstTile = part(block.index, tiles, block.count);
-  Value endTile = part(b.iadd(block.index, 1), tiles, block.count);
-  b.loop(from, to, 1, [&](Value unit) {
-    emitUnit(part(unit, panels, units()),
-             part(b.iadd(unit, 1), panels, units()), firstTile, endTile);
-  });
+  auto [firstTile, endTile] = block.part(b, llvm::divideCeil(m, kTileRows));
+  b.loop(from, to, 1,
+         [&, firstTile = firstTile, endTile = endTile](Value unit) {
+           auto firstPanel = [&](Value u) {
+             return b.idiv(b.imul(u, panels), units());
+           };
+           emitUnit(firstPanel(unit), firstPanel(b.iadd(unit, 1)), firstTile,
+                    endTile);
+         });
 }
 
 void SplitLinear::emitUnit(Value firstPanel, Value endPanel, Value firstTile,
@@ -344,10 +343,8 @@ void SplitLinear::addUp(const Chunk &chunk, Value firstRow, Value rows,
   for (int64_t p = 0; p < kGroupPanels; ++p) {
     Value panel = b.iadd(firstPanel, p);
     b.ifThen(b.icmp(arith::CmpIPredicate::ult, panel, endPanel), [&] {
-      Value column = b.imul(panel, PanelFormat::kRows), mask;
-      if (n % PanelFormat::kRows)
-        mask = b.icmp(arith::CmpIPredicate::slt, b.iota(),
-                      b.splat(b.toI32(b.isub(b.index(n), column))));
+      Value column = b.imul(panel, PanelFormat::kRows);
+      Value mask = lanesOfPanel(b, column, n);
       auto forRows = [&](bool add) {
         Value bias;
         if (!add && op.getBias())

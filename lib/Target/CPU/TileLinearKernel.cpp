@@ -121,11 +121,7 @@ private:
 
 void TileLinear::emit(RowBlock block, Value from, Value to) {
   int64_t whole = m / tileRows;
-  auto begin = [&](Value index) {
-    return b.idiv(b.imul(index, whole), block.count);
-  };
-  firstTile = begin(block.index);
-  endTile = begin(b.iadd(block.index, 1));
+  std::tie(firstTile, endTile) = block.part(b, whole);
   hasRest = b.icmp(arith::CmpIPredicate::eq, endTile, b.index(whole));
   integers = b.scratch(chunkBlocks * kBlockBytes, b.getI8Type());
   factors =
@@ -188,12 +184,7 @@ void TileLinear::expand(const Chunk &chunk) {
 
 std::pair<Value, Value> TileLinear::place(Value panel) {
   Value column = b.imul(panel, PanelFormat::kRows);
-  Value mask;
-  if (n % PanelFormat::kRows) {
-    Value left = b.toI32(b.isub(b.index(n), column));
-    mask = b.icmp(arith::CmpIPredicate::slt, b.iota(), b.splat(left));
-  }
-  return {column, mask};
+  return {column, lanesOfPanel(b, column, n)};
 }
 
 void TileLinear::emitTile(const Chunk &chunk, Value firstRow, int64_t skipped) {

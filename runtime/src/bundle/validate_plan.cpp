@@ -516,10 +516,10 @@ private:
       return;
     }
     checkBytes(*dtype, local, *packing, recipe.operand()->bytes(), where);
-    if (recipe.gguf_transform() > fb::SourceTransform_unpermute_rotary_rows)
+    if (recipe.gguf_transform() > fb::SourceTransform_deinterleave_rows)
       problems_.add(where, ": expected a source transform, got ",
                     static_cast<int>(recipe.gguf_transform()));
-    if (recipe.gguf_transform() == fb::SourceTransform_unpermute_rotary_rows) {
+    if (recipe.gguf_transform() == fb::SourceTransform_deinterleave_rows) {
       int64_t rows = sizeOf(recipe.dims()) ? recipe.dims()->Get(0)->size() : 0;
       if (recipe.heads() < 1 || rows % recipe.heads() != 0 ||
           rows / recipe.heads() % 2 != 0)

@@ -169,12 +169,13 @@ void WorkerPool::parallelFor(int64_t count,
   shared.done.wait(lock, [&] { return shared.running == 0; });
 }
 
-void WorkerPool::takeOffer(uint64_t &seen) {
+bool WorkerPool::takeOffer(uint64_t &seen) {
   uint64_t offers = offers_.load();
   if (offers == seen)
-    return;
+    return false;
   seen = offers;
   help_(offered_.load(std::memory_order_relaxed));
+  return true;
 }
 
 /// Until there is some, or for as long as it pays after the last offer.
@@ -184,9 +185,7 @@ void WorkerPool::lookForWork(uint64_t &seen) {
     for (int i = 0; i < 16; ++i) {
       if (hasQueued() || stopping_.load(std::memory_order_relaxed))
         return;
-      uint64_t before = seen;
-      takeOffer(seen);
-      if (seen != before)
+      if (takeOffer(seen))
         end = Clock::now() + patience_;
       relax();
     }

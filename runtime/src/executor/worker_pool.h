@@ -99,7 +99,8 @@ private:
   void removeHead();
   void idle();
   void lookForWork(uint64_t &seen);
-  void takeOffer(uint64_t &seen);
+  /// Helps if there is an offer after the one seen last. True if there was.
+  bool takeOffer(uint64_t &seen);
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -230,7 +230,7 @@ private:
     if (padded)
       std::memset(rowMajor, 0, static_cast<size_t>(bytes));
     if (gguf_ &&
-        recipe.gguf_transform() == fb::SourceTransform_unpermute_rotary_rows) {
+        recipe.gguf_transform() == fb::SourceTransform_deinterleave_rows) {
       // A head's row half * size / 2 + j is stored as row 2 * j + half.
       int64_t size = layout.global.front() / recipe.heads();
       layout.permuteRows([size](int64_t row) {
