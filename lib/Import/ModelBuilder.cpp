@@ -415,6 +415,10 @@ void ProgramBuilder::createFunction() {
   function->setAttr(HeddleDialect::kProgramAttr, builder.getStringAttr(name));
   function->setAttr(HeddleDialect::kMeshAttr,
                     FlatSymbolRefAttr::get(model.context, kMeshName));
+  // A prompt rarely fills its chunk.
+  if (cached && tokens > 1)
+    function->setAttr(HeddleDialect::kExtentAttr,
+                      builder.getI64IntegerAttr(tokens));
   builder.createBlock(&function.getBody(), {}, args.types, args.locs);
 }
 

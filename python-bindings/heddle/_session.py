@@ -278,6 +278,7 @@ class Session:
             for b, count in enumerate(rows):
                 tokens[b, :count] = prompts[b][begin:begin + count]
                 positions[b, :count] = np.arange(begin, begin + count)
+            self.set_param(program, "valid_rows", int(rows.max()))
             ids = self._step(program, tokens, positions,
                              np.minimum(sizes, begin + chunk),
                              np.maximum(rows - 1, 0))

@@ -312,6 +312,11 @@ int Checker::atPlan(const llvm::json::Object &report) {
           !s.ok())
         return refuse(s);
     }
+    if (func->hasAttr(HeddleDialect::kExtentAttr))
+      if (rt::Status s = (*session)->setParam(call.program, "valid_rows",
+                                              *llvm::max_element(call.valid));
+          !s.ok())
+        return refuse(s);
     if (rt::Status s = (*session)->run(call.program); !s.ok())
       return refuse(s);
     FailureOr<std::vector<ref::Tensor>> want = reference(call, *inputs);

@@ -221,6 +221,8 @@ Result<std::vector<std::vector<int32_t>>> Generator::run(
       ends[b] = rows > 0 && begin + rows == size;
       last[b] = static_cast<int32_t>(std::max<int64_t>(rows - 1, 0));
     }
+    HEDDLE_RT_RETURN_IF_ERROR(session_->setParam(
+        program, "valid_rows", std::min(longest - begin, chunk)));
     HEDDLE_RT_RETURN_IF_ERROR(
         step(program, chunk, tokens, positions, lengths, last));
     Result<std::vector<int32_t>> ids = next(program);

@@ -67,6 +67,30 @@ Value ProgramEmitter::coordinate(ArrayRef<AxisRefAttr> axes) {
   return result;
 }
 
+Value ProgramEmitter::validRows() {
+  if (!extent)
+    extent = plan::ExtentOp::create(
+        *entry, program.getLoc(), entry->getI64Type(),
+        entry->getStringAttr("valid_rows"),
+        program->getAttrOfType<IntegerAttr>(HeddleDialect::kExtentAttr));
+  return extent;
+}
+
+Value ProgramEmitter::validElements(RankedTensorType type, int64_t each) {
+  auto rows = program->getAttrOfType<IntegerAttr>(HeddleDialect::kExtentAttr);
+  if (!rows || type.getRank() < 2 || type.getDimSize(0) != 1 ||
+      type.getDimSize(1) != rows.getInt())
+    return Value();
+  if (each == 1)
+    return validRows();
+  Value &count = elements[each];
+  if (!count)
+    count = plan::BinaryOp::create(*entry, program.getLoc(),
+                                   entry->getI64Type(), plan::BinaryKind::Mul,
+                                   validRows(), constant(*entry, each));
+  return count;
+}
+
 plan::RefAttr ProgramEmitter::ref(const Place &place, int64_t bytes,
                                   plan::Access access, Refs &refs,
                                   int64_t extraStride, Value extra) {
@@ -120,6 +144,14 @@ LogicalResult ProgramEmitter::emitCall(func::CallOp call, OpBuilder &builder) {
   Refs refs;
   for (auto &axes : interface->coordinates)
     refs.scalars.push_back(coordinate(axes));
+  if (interface->hasExtent) {
+    Attribute rows = kernel->getAttr(HeddleDialect::kExtentAttr);
+    if (program->getAttr(HeddleDialect::kExtentAttr) != rows)
+      return call.emitOpError("expected '")
+             << HeddleDialect::kExtentAttr << "' of the program to be " << rows
+             << " as that of the kernel";
+    refs.scalars.push_back(validRows());
+  }
   int64_t block = refs.scalars.size();
   FailureOr<SmallVector<int64_t>> aliases = getKernelAliases(kernel);
   if (failed(aliases))
@@ -162,6 +194,7 @@ void ProgramEmitter::emitGemm(LinearOp linear, OpBuilder &builder) {
   panels = std::min(panels, std::max<int64_t>(n / 16, 1));
   plan::GemmOp::create(
       builder, linear.getLoc(), a, b, c, refs.scalars,
+      validElements(typeOf(linear.getResult()), 1),
       builder.getI64IntegerAttr(m), builder.getI64IntegerAttr(n),
       builder.getI64IntegerAttr(k), builder.getI64IntegerAttr(panels));
   ++instructions;
@@ -227,11 +260,17 @@ LogicalResult ProgramEmitter::emitCollective(Operation *op,
       ref(placement.get(out), outBytes,
           inPlace ? plan::Access::ReadWrite : plan::Access::Write, refs,
           outBytes, row);
+  // Rows that come last are left out of sums.
+  Value some;
+  if (kind == plan::CollectiveKind::AllReduce)
+    some = validElements(
+        inType,
+        inType.getRank() < 2 ? 0 : product(inType.getShape().drop_front(2)));
   auto reason = op->getAttrOfType<StringAttr>("reason");
   plan::CollectiveOp::create(
       inner, op->getLoc(),
       plan::CollectiveKindAttr::get(inner.getContext(), kind), source,
-      destination, refs.scalars, TypeAttr::get(inType.getElementType()),
+      destination, refs.scalars, some, TypeAttr::get(inType.getElementType()),
       inner.getI64IntegerAttr(elements), op->getAttrOfType<ArrayAttr>("group"),
       inner.getI64IntegerAttr(nextId++), inner.getI64IntegerAttr(shift),
       inner.getStringAttr(stringifyPartialKind(reduction)), reason,
@@ -321,6 +360,9 @@ LogicalResult ProgramEmitter::run(OpBuilder &builder) {
       body, program.getLoc(), body.getI64Type(), body.getI64IntegerAttr(0));
   OpBuilder first(mark);
   entry = &first;
+  // Hosts find it in every program that has one.
+  if (program->hasAttr(HeddleDialect::kExtentAttr))
+    validRows();
   LogicalResult result = emitBlock(program.front(), body);
   mark->erase();
   return result;

@@ -50,6 +50,11 @@ private:
   Value constant(OpBuilder &builder, int64_t value);
   /// This rank's coordinate over the axes, row major.
   Value coordinate(ArrayRef<AxisRefAttr> axes);
+  /// How many rows of the program's token axis the host asks for.
+  Value validRows();
+  /// … of a value, times `each`; null if its rows are not tokens of one
+  /// sequence.
+  Value validElements(RankedTensorType type, int64_t each);
 
   func::FuncOp program;
   const Placement &placement;
@@ -59,6 +64,8 @@ private:
   LoopScalars loop;
   OpBuilder *entry = nullptr;
   SmallVector<std::pair<SmallVector<AxisRefAttr>, Value>> coordinates;
+  Value extent;
+  llvm::DenseMap<int64_t, Value> elements;
 };
 
 } // namespace mlir::heddle

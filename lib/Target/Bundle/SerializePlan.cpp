@@ -54,7 +54,9 @@ private:
   MeshOp mesh;
   fb::PlanT result;
   llvm::StringMap<int32_t> regions, strings, kernels;
+  // Of the program at hand.
   DenseMap<Value, int32_t> scalars;
+  std::vector<std::unique_ptr<fb::ParamT>> params;
   int32_t nextScalar = 0;
 };
 
@@ -323,6 +325,15 @@ LogicalResult Serializer::instruction(Operation *op, fb::BlockT &to) {
         instr.imm = n;
     return define(std::move(instr));
   }
+  if (auto extent = dyn_cast<plan::ExtentOp>(op)) {
+    auto param = std::make_unique<fb::ParamT>();
+    param->name = extent.getName().str();
+    param->scalar = scalar(extent.getResult());
+    param->lo = 1;
+    param->hi = param->initial = extent.getMax();
+    params.push_back(std::move(param));
+    return success();
+  }
   if (auto b = dyn_cast<plan::BinaryOp>(op)) {
     fb::ScalarInstrT instr;
     instr.op = static_cast<fb::ScalarOp>(b.getKind());
@@ -361,7 +372,8 @@ LogicalResult Serializer::instruction(Operation *op, fb::BlockT &to) {
     body.a = operand(gemm.getA(), gemm.getScalars());
     body.b = operand(gemm.getB(), gemm.getScalars());
     body.c = operand(gemm.getC(), gemm.getScalars());
-    body.m = constant(to, gemm.getM());
+    body.m =
+        gemm.getRows() ? scalar(gemm.getRows()) : constant(to, gemm.getM());
     body.m_max = gemm.getM();
     body.n = gemm.getN();
     body.k = gemm.getK();
@@ -383,7 +395,9 @@ LogicalResult Serializer::instruction(Operation *op, fb::BlockT &to) {
     body.source = operand(collective.getSource(), collective.getScalars());
     body.destination =
         operand(collective.getDestination(), collective.getScalars());
-    body.elements = constant(to, collective.getElements());
+    body.elements = collective.getSome()
+                        ? scalar(collective.getSome())
+                        : constant(to, collective.getElements());
     body.max_elements = collective.getElements();
     for (Attribute attr : collective.getGroup()) {
       auto axis = cast<AxisRefAttr>(attr);
@@ -446,10 +460,12 @@ Serializer::program(plan::ProgramOp op) {
   program->name = op.getSymName().str();
   program->body = std::make_unique<fb::BlockT>();
   scalars.clear();
+  params.clear();
   nextScalar = 0;
   if (failed(block(op.getBody().front(), *program->body)))
     return failure();
   program->scalars = nextScalar;
+  program->params = std::move(params);
   return program;
 }
 

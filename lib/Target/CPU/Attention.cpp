@@ -129,10 +129,12 @@ int64_t cpu::attentionTiles(Operation *op, const TargetRecord &target) {
 
 void cpu::emitAttention(KernelBuilder &b, Operation *op) {
   AttentionSpec spec(op);
-  int64_t units = unitsOf(spec, b.target);
+  bool few = hasFewQueries(spec, b.target);
+  Value units = few ? b.index(unitsOf(spec, b.target))
+                    : queryLanesUnitsToCompute(b, spec);
   Value from = b.tileBegin(b.tile, units);
   Value to = b.tileBegin(b.iadd(b.tile, 1), units);
-  if (hasFewQueries(spec, b.target))
+  if (few)
     emitWidthLanes(b, spec, from, to);
   else
     emitQueryLanes(b, spec, from, to);

@@ -124,6 +124,8 @@ inline Value largerScore(KernelBuilder &b, Value x, Value y) {
 
 // Lanes are queries (AttentionKernel.cpp): units of work, and some of them.
 int64_t queryLanesUnits(const AttentionSpec &spec, const TargetRecord &target);
+/// The leading ones of them that hold valid queries.
+Value queryLanesUnitsToCompute(KernelBuilder &b, const AttentionSpec &spec);
 void emitQueryLanes(KernelBuilder &b, const AttentionSpec &spec, Value from,
                     Value to);
 // Lanes are the width of a head (DecodeAttentionKernel.cpp).

@@ -450,6 +450,18 @@ int64_t cpu::queryLanesUnits(const AttentionSpec &spec,
   return spec.b * (spec.h / spec.group()) * tilesOfGroup(spec, target);
 }
 
+Value cpu::queryLanesUnitsToCompute(KernelBuilder &b,
+                                    const AttentionSpec &spec) {
+  if (!b.validRows)
+    return b.index(queryLanesUnits(spec, b.target));
+  // Of the one sequence that a kernel with an extent has: tiles of queries in
+  // order of their tokens.
+  int64_t queries = vectorsOf(spec, b.target) * b.lanes();
+  Value live = b.imul(b.rowsToCompute(spec.t), spec.group());
+  return b.imul(b.idiv(b.iadd(live, queries - 1), queries),
+                spec.h / spec.group());
+}
+
 void cpu::emitQueryLanes(KernelBuilder &b, const AttentionSpec &spec,
                          Value from, Value to) {
   AttentionEmitter(b, spec).emit(from, to);

@@ -98,6 +98,7 @@ FailureOr<KernelInterface> cpu::getKernelInterface(func::FuncOp kernel,
     return failure();
   KernelInterface interface;
   interface.coordinates = (*plan)->kernel.coordinates;
+  interface.hasExtent = (*plan)->kernel.extent > 0;
   interface.tiles = (*plan)->tiles;
   return interface;
 }

@@ -48,7 +48,8 @@ KernelBuilder::KernelBuilder(ModuleOp module, const KernelFunction &kernel,
   for (RankedTensorType type : kernel.operands)
     types.push_back(memoryOf(type));
   size_t memories = types.size();
-  types.append(kernel.coordinates.size() + 2, getIndexType());
+  size_t scalars = kernel.coordinates.size() + (kernel.extent ? 1 : 0);
+  types.append(scalars + 2, getIndexType());
   auto function =
       func::FuncOp::create(*this, kernel.func.getSymName(),
                            FunctionType::get(getContext(), types, TypeRange()));
@@ -66,12 +67,41 @@ KernelBuilder::KernelBuilder(ModuleOp module, const KernelFunction &kernel,
                         static_cast<bool>(getPacking(kernel.operands[i]))});
   for (size_t i = 0; i < kernel.coordinates.size(); ++i)
     coordinates.push_back(entry->getArgument(memories + i));
+  if (kernel.extent)
+    validRows = entry->getArgument(memories + scalars - 1);
   tile = entry->getArgument(types.size() - 2);
   tiles = entry->getArgument(types.size() - 1);
 }
 
-Value KernelBuilder::tileBegin(Value t, int64_t units) {
+Value KernelBuilder::tileBegin(Value t, Value units) {
   return arith::DivUIOp::create(*this, imul(t, units), tiles);
+}
+
+Value KernelBuilder::rowsToCompute(int64_t rows) {
+  if (!validRows || rows != kernel.extent)
+    return index(rows);
+  return arith::MinUIOp::create(*this, validRows, index(rows));
+}
+
+void KernelBuilder::forRowTiles(int64_t rows, int64_t size,
+                                function_ref<void(Value, int64_t)> body) {
+  int64_t whole = rows / size, rest = rows % size;
+  auto tile = [&](Value i, ValueRange) {
+    body(imul(i, size), size);
+    return SmallVector<Value>();
+  };
+  auto last = [&] { body(index(whole * size), rest); };
+  if (!validRows) {
+    staticLoop(whole, 1, ValueRange(), tile);
+    if (rest)
+      last();
+    return;
+  }
+  Value some = blocksToCompute(rows, size);
+  Value end = arith::MinUIOp::create(*this, some, index(whole));
+  loop(index(0), end, 1, ValueRange(), tile);
+  if (rest)
+    ifThen(icmp(arith::CmpIPredicate::ugt, some, index(whole)), last);
 }
 
 //===----------------------------------------------------------------------===//

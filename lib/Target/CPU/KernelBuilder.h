@@ -59,6 +59,8 @@ public:
   SmallVector<Buffer> operands;
   SmallVector<Value> coordinates;
   Value tile, tiles;
+  /// How many rows are valid; null: all.
+  Value validRows;
 
   /// Where an argument's or pool's elements are.
   const Buffer &bufferOf(Value v) { return operands[kernel.operandOf(v)]; }
@@ -69,7 +71,19 @@ public:
   }
 
   /// First of the units of tile `t` when `units` are dealt to `tiles` tiles.
-  Value tileBegin(Value t, int64_t units);
+  Value tileBegin(Value t, Value units);
+  Value tileBegin(Value t, int64_t units) { return tileBegin(t, index(units)); }
+
+  /// How many of the kernel's `rows` rows to compute.
+  Value rowsToCompute(int64_t rows);
+  /// body(first row, rows of the tile) for tiles of `size` of them, the last
+  /// one shorter.
+  void forRowTiles(int64_t rows, int64_t size,
+                   function_ref<void(Value firstRow, int64_t rows)> body);
+  /// Blocks of `size` rows that hold them.
+  Value blocksToCompute(int64_t rows, int64_t size) {
+    return idiv(iadd(rowsToCompute(rows), size - 1), size);
+  }
 
   // Types and constants.
   int64_t lanes() const { return target.lanes; }

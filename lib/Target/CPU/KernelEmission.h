@@ -28,7 +28,7 @@ struct RowBlock {
   int64_t count;
 
   /// Its part of `size` rows, or tiles of them: the first and the end.
-  std::pair<Value, Value> part(KernelBuilder &b, int64_t size) const {
+  std::pair<Value, Value> part(KernelBuilder &b, Value size) const {
     auto begin = [&](Value i) { return b.idiv(b.imul(i, size), count); };
     return {begin(index), begin(b.iadd(index, 1))};
   }

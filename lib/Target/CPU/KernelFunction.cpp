@@ -141,6 +141,9 @@ FailureOr<KernelFunction> KernelFunction::get(func::FuncOp func) {
            failure();
   KernelFunction kernel;
   kernel.func = func;
+  if (auto extent =
+          func->getAttrOfType<IntegerAttr>(HeddleDialect::kExtentAttr))
+    kernel.extent = extent.getInt();
   if (failed(checkTypes(func, func.getArgumentTypes())) ||
       failed(checkTypes(func, func.getResultTypes())) ||
       failed(checkTensors(func)) || failed(kernel.readAliases()) ||

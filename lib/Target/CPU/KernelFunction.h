@@ -43,6 +43,8 @@ struct KernelFunction {
   SmallVector<Value> returned;
   /// Axes of the rank tables that differ by rank, in order of appearance.
   SmallVector<SmallVector<AxisRefAttr>> coordinates;
+  /// Rows of which a launch may ask for the leading ones only; 0: it may not.
+  int64_t extent = 0;
 
   /// Fails, with a message, on what no kernel may contain.
   static FailureOr<KernelFunction> get(func::FuncOp func);

@@ -44,13 +44,9 @@ public:
         Value column = b.iadd(b.imul(block, shape.columns), j);
         columns.push_back(arith::MinUIOp::create(b, column, b.index(n - 1)));
       }
-      int64_t whole = m / shape.rows;
-      b.staticLoop(whole, 1, ValueRange(), [&](Value i, ValueRange) {
-        emitTile(b.imul(i, shape.rows), shape.rows, columns);
-        return SmallVector<Value>();
+      b.forRowTiles(m, shape.rows, [&](Value firstRow, int64_t rows) {
+        emitTile(firstRow, rows, columns);
       });
-      if (int64_t rest = m % shape.rows)
-        emitTile(b.index(whole * shape.rows), rest, columns);
     });
   }
 

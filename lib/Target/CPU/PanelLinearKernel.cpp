@@ -119,13 +119,9 @@ void PanelLinear::emit(Value from, Value to) {
     for (int64_t p = 0; p < shape.panels; ++p)
       panel.push_back(arith::MinUIOp::create(
           b, b.iadd(b.imul(group, shape.panels), p), b.index(panels - 1)));
-    int64_t whole = m / shape.rows;
-    b.staticLoop(whole, 1, ValueRange(), [&](Value i, ValueRange) {
-      emitTile(b.imul(i, shape.rows), shape.rows, panel);
-      return SmallVector<Value>();
+    b.forRowTiles(m, shape.rows, [&](Value firstRow, int64_t rows) {
+      emitTile(firstRow, rows, panel);
     });
-    if (int64_t rest = m % shape.rows)
-      emitTile(b.index(whole * shape.rows), rest, panel);
   });
 }
 

@@ -112,8 +112,9 @@ void RowProgram::emit(KernelBuilder &kernelBuilder) {
       // What is stored past the caches is not read again from there.
       if (stored.contains(v) && (kernel.resultsOf(v).empty() || isStreamed(v)))
         scratch[v] = b().scratch(extentOf(v), b().getF32Type());
-  Value from = b().tileBegin(b().tile, rows);
-  Value to = b().tileBegin(b().iadd(b().tile, 1), rows);
+  Value some = b().rowsToCompute(rows);
+  Value from = b().tileBegin(b().tile, some);
+  Value to = b().tileBegin(b().iadd(b().tile, 1), some);
   b().loop(from, to, 1, [&](Value row) {
     currentRow = row;
     emitRow();

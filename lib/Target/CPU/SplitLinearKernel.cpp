@@ -230,7 +230,7 @@ void SplitLinear::splitActivations(Value row, Value step, int64_t columns,
 //===----------------------------------------------------------------------===//
 
 void SplitLinear::emit(RowBlock block, Value from, Value to) {
-  auto [firstTile, endTile] = block.part(b, llvm::divideCeil(m, kTileRows));
+  auto [firstTile, endTile] = block.part(b, b.blocksToCompute(m, kTileRows));
   b.loop(from, to, 1,
          [&, firstTile = firstTile, endTile = endTile](Value unit) {
            auto firstPanel = [&](Value u) {

@@ -121,8 +121,11 @@ private:
 
 void TileLinear::emit(RowBlock block, Value from, Value to) {
   int64_t whole = m / tileRows;
-  std::tie(firstTile, endTile) = block.part(b, whole);
-  hasRest = b.icmp(arith::CmpIPredicate::eq, endTile, b.index(whole));
+  Value tiles = b.blocksToCompute(m, tileRows);
+  std::tie(firstTile, endTile) =
+      block.part(b, arith::MinUIOp::create(b, tiles, b.index(whole)));
+  hasRest = b.both(b.icmp(arith::CmpIPredicate::eq, endTile, b.index(whole)),
+                   b.icmp(arith::CmpIPredicate::ugt, tiles, b.index(whole)));
   integers = b.scratch(chunkBlocks * kBlockBytes, b.getI8Type());
   factors =
       b.scratch(chunkBlocks * kinds() * PanelFormat::kRows, b.getF32Type());

@@ -16,6 +16,13 @@ plan.tensor <param "model.layers.{i}.w" layers [0, 1]> at <r @tensor_c1[0 : 32]>
 
 // -----
 
+plan.program @extent_c1 {
+  // expected-error @below {{'plan.extent' op expected at least one row, got 0}}
+  %n = plan.extent "valid_rows" max 0
+}
+
+// -----
+
 plan.program @launch_c1 {
   // expected-error @below {{'plan.launch' op expected at least one tile, got 0}}
   plan.launch @kernel [#plan.ref<r @work[0 : 64]>] block 0 tiles 0

@@ -18,6 +18,8 @@ plan.program @decode {
   %rank = plan.coord "tp"
   // CHECK-NEXT: %[[FIRST:.*]] = plan.lookup {{\[}}5, 7, -1][%[[RANK]]]
   %first = plan.lookup [5, 7, -1][%rank]
+  // CHECK-NEXT: %[[ROWS:.*]] = plan.extent "valid_rows" max 3
+  %rows = plan.extent "valid_rows" max 3
   // CHECK-NEXT: plan.for 3 {
   plan.for 3 {
   // CHECK-NEXT: ^bb0(%[[I:.*]]: i64):
@@ -32,6 +34,10 @@ plan.program @decode {
     plan.gemm <r @work[256 : 96]> <r @par[0 + 512 * s0 : 384]> <w @work[512 : 64]> scalars(%i) m 3 n 4 k 8 panels 1
     // CHECK-NEXT: plan.collective all_reduce <rw @work[512 : 48]> <rw @work[512 : 48]> f32 elements 12 group [#heddle.axis<tp>] id 4 shift 0 reduction "sum" because "heddle.add needs a complete value" origin "layers.{i}.down_proj"
     plan.collective all_reduce <rw @work[512 : 48]> <rw @work[512 : 48]> f32 elements 12 group [#heddle.axis<tp>] id 4 shift 0 reduction "sum" because "heddle.add needs a complete value" origin "layers.{i}.down_proj"
+    // CHECK-NEXT: plan.gemm {{.*}} m 3 rows %[[ROWS]] n 4 k 8 panels 1
+    plan.gemm <r @work[256 : 96]> <r @par[0 : 384]> <w @work[512 : 64]> m 3 rows %rows n 4 k 8 panels 1
+    // CHECK-NEXT: plan.collective all_reduce {{.*}} elements 3 some %[[ROWS]] group
+    plan.collective all_reduce <rw @work[512 : 12]> <rw @work[512 : 12]> f32 elements 3 some %rows group [#heddle.axis<tp>] id 5 shift 0 reduction "sum" because "x" origin "y"
     // CHECK-NEXT: plan.copy <r @work[512 : 48]> <w @work[0 + 128 * s0 mod 2 : 48]> scalars(%[[NEXT]])
     plan.copy <r @work[512 : 48]> <w @work[0 + 128 * s0 mod 2 : 48]> scalars(%next)
     // CHECK-NEXT: %[[KIND:.*]] = plan.lookup {{\[}}0, 1, 0][%[[I]]]

@@ -6,7 +6,8 @@
 Usage: check_report.py REPORT.json LAYERS RANKS
 - byte parts add up to the arena;
 - a layer has one all-reduce after attention and one after the MLP, and there
-  is none elsewhere but for the embedding; logits are gathered once.
+  is none elsewhere but for the embedding; logits are gathered once;
+- all of them over tp: sequences on other ranks of dp need none.
 """
 
 import json
@@ -24,6 +25,7 @@ def main():
         total = sum(rank[p + "_bytes"] for p in parts)
         assert total == rank["arena_bytes"], (total, rank["arena_bytes"])
         assert all(rank[p + "_bytes"] >= 0 for p in parts)
+    assert {a for c in report["collectives"] for a in c["axes"]} == {"tp"}
     variants = {c["variant"] for c in report["collectives"]}
     assert variants == {"prefill", "prefill_32", "prefill_8", "decode"}, variants
     for variant in variants:

@@ -460,7 +460,8 @@ void KernelRun::runTiles(int64_t tiles, uint64_t seed,
 
 void KernelRun::run(const std::vector<int64_t> &scalars) {
   ASSERT_TRUE(valid());
-  ASSERT_EQ(scalars.size(), kernelInterface.coordinates.size());
+  ASSERT_EQ(scalars.size(), kernelInterface.coordinates.size() +
+                                (kernelInterface.hasExtent ? 1 : 0));
   std::vector<std::vector<uint8_t>> initial, first;
   for (size_t i = 0; i < operands.size(); ++i)
     initial.push_back(bytes(i));

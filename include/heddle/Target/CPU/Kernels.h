@@ -76,6 +76,9 @@ struct KernelInterface {
   /// Scalar i is the rank's coordinate over these axes, row major: the row of
   /// the rank tables over the same axes.
   SmallVector<SmallVector<AxisRefAttr>> coordinates;
+  /// Whether a scalar follows: how many of the kernel's rows are valid. Later
+  /// rows of results are undefined.
+  bool hasExtent = false;
   /// Pieces of equal work; fixed by shapes and target, not by threads.
   int64_t tiles = 1;
 };

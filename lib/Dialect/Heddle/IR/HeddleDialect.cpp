@@ -48,6 +48,14 @@ LogicalResult HeddleDialect::verifyOperationAttribute(Operation *op,
              << "expected '" << kMeshAttr << "' to name a heddle.mesh, got "
              << attr.getValue();
   }
+  if (attr.getName() == kExtentAttr) {
+    auto rows = dyn_cast<IntegerAttr>(attr.getValue());
+    if (!isa<func::FuncOp>(op) || !rows || !rows.getType().isInteger(64) ||
+        rows.getInt() < 1)
+      return op->emitOpError() << "expected '" << kExtentAttr
+                               << "' to be a positive i64 on a func.func, got "
+                               << attr.getValue();
+  }
   return success();
 }
 

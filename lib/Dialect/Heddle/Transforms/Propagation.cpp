@@ -308,11 +308,17 @@ FactorShardings Propagation::project(Operation *op, const FactorRule &rule) {
       result[f] =
           followHeads(result[factor.follows], rule.factors[factor.follows],
                       factor, unitOfFactor(op, rule, f));
-    if (factor.alignedWith >= 0 && !result[f]) {
-      DimShardingAttr with = result[factor.alignedWith];
+    if (factor.alignedWith >= 0) {
+      DimShardingAttr &with = result[factor.alignedWith];
       int64_t size = rule.factors[factor.alignedWith].size;
-      if (with && with.getMap() == MapKind::Block && factor.size % size == 0)
-        result[f] = with.withUnit(with.getUnit() * (factor.size / size));
+      if (factor.size % size != 0)
+        continue;
+      int64_t ratio = factor.size / size;
+      if (with && !result[f] && with.getMap() == MapKind::Block)
+        result[f] = with.withUnit(with.getUnit() * ratio);
+      else if (!with && result[f] && result[f].getMap() == MapKind::Block &&
+               result[f].getUnit() % ratio == 0)
+        with = result[f].withUnit(result[f].getUnit() / ratio);
     }
   }
   return result;

@@ -47,6 +47,30 @@ static std::optional<std::pair<int64_t, int64_t>> rowSpace(Operation *op) {
   return std::make_pair(shapeOf(rows)[0], shapeOf(rows)[1]);
 }
 
+/// Whether a group's rows are the tokens of one sequence, `extent` of them.
+static bool hasTokenRows(ArrayRef<Operation *> group, int64_t extent) {
+  auto isTokens = [&](ArrayRef<int64_t> shape) {
+    return shape.size() >= 2 && shape[0] == 1 && shape[1] == extent;
+  };
+  return llvm::all_of(group, [&](Operation *op) {
+    if (auto rows = rowSpace(op))
+      return rows->first == 1 && rows->second == extent;
+    if (isa<LinearOp, AttentionOp, AttentionPartialOp>(op))
+      return isTokens(shapeOf(op->getOperand(0)));
+    return isView(op);
+  });
+}
+
+/// Whether rows of `value` that nobody asks for have to be right all the same:
+/// an index says which rows count, and tells it to other ranks too. Rows of
+/// numbers are ignored by whoever has the index.
+static bool needsAllRows(Value value, int64_t extent) {
+  return isa<IntegerType>(getElementTypeOrSelf(value.getType())) &&
+         llvm::any_of(value.getUsers(), [&](Operation *user) {
+           return !hasTokenRows(user, extent);
+         });
+}
+
 /// Ops that need a kernel but do not fuse.
 static bool isLoneKernel(Operation *op) {
   return isa<AttentionOp, AttentionPartialOp, ArgmaxOp, SampleOp, GatherRowsOp,
@@ -90,6 +114,7 @@ struct Schedule : heddle::impl::SchedulePassBase<Schedule> {
     }
     for (func::FuncOp func : programs) {
       mesh = func->getAttr(HeddleDialect::kMeshAttr);
+      extent = func->getAttrOfType<IntegerAttr>(HeddleDialect::kExtentAttr);
       splitBiases(func);
       func.walk([&](Block *block) { scheduleBlock(*block); });
     }
@@ -118,7 +143,9 @@ struct Schedule : heddle::impl::SchedulePassBase<Schedule> {
   func::FuncOp kernelFor(ArrayRef<Operation *> group, ArrayRef<Value> inputs,
                          ArrayRef<Value> outputs, ArrayAttr aliases);
 
+  // Of the program at hand.
   Attribute mesh;
+  IntegerAttr extent;
   llvm::StringMap<func::FuncOp> kernels;
 };
 
@@ -270,6 +297,11 @@ func::FuncOp Schedule::kernelFor(ArrayRef<Operation *> group,
   kernel->setAttr(HeddleDialect::kKernelAttr, builder.getUnitAttr());
   kernel->setAttr(HeddleDialect::kLocalAttr, builder.getUnitAttr());
   kernel->setAttr(HeddleDialect::kMeshAttr, mesh);
+  if (extent && hasTokenRows(group, extent.getInt()) &&
+      llvm::none_of(outputs, [&](Value output) {
+        return needsAllRows(output, extent.getInt());
+      }))
+    kernel->setAttr(HeddleDialect::kExtentAttr, extent);
   if (!aliases.empty())
     kernel->setAttr(HeddleDialect::kAliasesAttr, aliases);
   Block *entry = kernel.addEntryBlock();

@@ -123,6 +123,13 @@ LogicalResult TensorOp::verify() {
   return success();
 }
 
+LogicalResult ExtentOp::verify() {
+  // extent_c1
+  if (static_cast<int64_t>(getMax()) < 1)
+    return emitOpError("expected at least one row, got ") << getMax();
+  return success();
+}
+
 LogicalResult LaunchOp::verify() {
   // launch_c1
   if (static_cast<int64_t>(getTiles()) < 1)

@@ -52,6 +52,10 @@ def Heddle_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral kAliasesAttr = "heddle.aliases";
     /// Marks a linear op that the library computes.
     static constexpr ::llvm::StringLiteral kGemmAttr = "heddle.gemm";
+    /// On a program: the size of its token axis, dimension 1, of which a host
+    /// may ask for the leading rows only. On a kernel: how many rows it has,
+    /// tokens of one sequence; a launch says how many are valid.
+    static constexpr ::llvm::StringLiteral kExtentAttr = "heddle.extent";
     void registerTypes();
     void registerAttributes();
   }];

@@ -130,6 +130,25 @@ def Plan_CoordOp : Plan_Op<"coord", [Pure]> {
   let assemblyFormat = "$axis attr-dict";
 }
 
+def Plan_ExtentOp : Plan_Op<"extent", [Pure]> {
+  let summary = "how many leading rows of a program a host asks for";
+  let description = [{
+    ```mlir
+    %n = plan.extent "valid_rows" max 128
+    ```
+
+    A number from 1 to `max` that the host gives with a run; all rows unless it
+    gives one.
+
+    Constraints:
+    - (C1) max is positive.
+  }];
+  let arguments = (ins StrAttr:$name, I64Attr:$max);
+  let results = (outs I64:$result);
+  let assemblyFormat = "$name `max` $max attr-dict";
+  let hasVerifier = 1;
+}
+
 def Plan_BinaryOp : Plan_Op<"binary", [Pure]> {
   let summary = "integer arithmetic";
   let arguments = (ins Plan_BinaryKind:$kind, I64:$lhs, I64:$rhs);
@@ -169,29 +188,31 @@ def Plan_LaunchOp : Plan_Op<"launch"> {
   let hasVerifier = 1;
 }
 
-def Plan_GemmOp : Plan_Op<"gemm"> {
+def Plan_GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
   let summary = "C = A B^T in fp32, through the library";
   let description = [{
-    A is m x k, B is n x k, C is m x n, all row major without gaps.
+    A is m x k, B is n x k, C is m x n, all row major without gaps. `rows`: how
+    many of the m rows to compute.
 
     Constraints:
     - (C1) sizes and panels are positive.
     - (C2) refs name scalar operands that exist.
   }];
   let arguments = (ins Plan_Ref:$a, Plan_Ref:$b, Plan_Ref:$c,
-                       Variadic<I64>:$scalars, I64Attr:$m, I64Attr:$n,
-                       I64Attr:$k, I64Attr:$panels);
+                       Variadic<I64>:$scalars, Optional<I64>:$rows,
+                       I64Attr:$m, I64Attr:$n, I64Attr:$k, I64Attr:$panels);
   let assemblyFormat = [{
-    $a $b $c (`scalars` `(` $scalars^ `)`)? `m` $m `n` $n `k` $k `panels` $panels attr-dict
+    $a $b $c (`scalars` `(` $scalars^ `)`)? `m` $m (`rows` $rows^)? `n` $n
+    `k` $k `panels` $panels attr-dict
   }];
   let hasVerifier = 1;
 }
 
-def Plan_CollectiveOp : Plan_Op<"collective"> {
+def Plan_CollectiveOp : Plan_Op<"collective", [AttrSizedOperandSegments]> {
   let summary = "one rank's part of a collective";
   let description = [{
-    `elements` counts as in runtime/schema/plan.fbs. `id` is the same on all
-    ranks of a class.
+    `elements` counts as in runtime/schema/plan.fbs; `some` says how many of
+    them take part, the leading ones. `id` is the same on all ranks of a class.
 
     Constraints:
     - (C1) elements is positive.
@@ -199,14 +220,15 @@ def Plan_CollectiveOp : Plan_Op<"collective"> {
   }];
   let arguments = (ins Plan_CollectiveKind:$kind,
                        Plan_Ref:$source, Plan_Ref:$destination,
-                       Variadic<I64>:$scalars, TypeAttr:$dtype,
+                       Variadic<I64>:$scalars, Optional<I64>:$some,
+                       TypeAttr:$dtype,
                        I64Attr:$elements,
                        TypedArrayAttrBase<Heddle_AxisRef, "axes">:$group,
                        I64Attr:$id, I64Attr:$shift, StrAttr:$reduction,
                        StrAttr:$reason, StrAttr:$origin);
   let assemblyFormat = [{
     $kind $source $destination (`scalars` `(` $scalars^ `)`)? $dtype
-    `elements` $elements `group` $group `id` $id `shift` $shift
+    `elements` $elements (`some` $some^)? `group` $group `id` $id `shift` $shift
     `reduction` $reduction `because` $reason `origin` $origin attr-dict
   }];
   let hasVerifier = 1;
