@@ -198,17 +198,16 @@ TEST(Extent, Attention) {
     run.set(3, queries);
     run.set(4, keys);
   };
-  Extents attention{
-      kernel({q, kv, kv, qp, kp},
-             "%r = heddle.attention %0, %1, %2 pos(%3, %4) scale "
-             "2.500000e-01 causal : (" +
-                 q + ", " + kv + ", " + kv + ", " + qp + ", " + kp + ") -> " +
-                 q + "\n return %r : " + q,
-             {q}, kAttributes),
-      {0, 3},
-      5,
-      set,
-      48 / 3};
+  Extents attention{kernel({q, kv, kv, qp, kp},
+                           "%r = heddle.attention %0, %1, %2 pos(%3, %4) scale "
+                           "2.500000e-01 causal : (" +
+                               q + ", " + kv + ", " + kv + ", " + qp + ", " +
+                               kp + ") -> " + q + "\n return %r : " + q,
+                           {q}, kAttributes),
+                    {0, 3},
+                    5,
+                    set,
+                    48 / 3};
   for (const std::string &target : targets())
     check(attention, target);
 }
