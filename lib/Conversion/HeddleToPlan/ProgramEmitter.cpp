@@ -239,6 +239,12 @@ LogicalResult ProgramEmitter::emitCollective(Operation *op,
   int64_t rows = product(inType.getShape().take_front(dim));
   int64_t elements =
       std::min(inType.getNumElements(), outType.getNumElements()) / rows;
+  // What only travels may be bytes.
+  Type dtype = inType.getElementType();
+  if (int64_t block = getBlockElements(dtype); block > 1) {
+    elements = elements / block * getBlockBytes(dtype);
+    dtype = builder.getI8Type();
+  }
   int64_t inBytes = getTensorBytes(inType) / rows;
   int64_t outBytes = getTensorBytes(outType) / rows;
   OpBuilder inner = builder;
@@ -270,7 +276,7 @@ LogicalResult ProgramEmitter::emitCollective(Operation *op,
   plan::CollectiveOp::create(
       inner, op->getLoc(),
       plan::CollectiveKindAttr::get(inner.getContext(), kind), source,
-      destination, refs.scalars, some, TypeAttr::get(inType.getElementType()),
+      destination, refs.scalars, some, TypeAttr::get(dtype),
       inner.getI64IntegerAttr(elements), op->getAttrOfType<ArrayAttr>("group"),
       inner.getI64IntegerAttr(nextId++), inner.getI64IntegerAttr(shift),
       inner.getStringAttr(stringifyPartialKind(reduction)), reason,

@@ -63,20 +63,21 @@ private:
 } // namespace
 
 static FailureOr<fb::DType> dtypeOf(Type type, Location loc) {
-  fb::DType dtype =
-      TypeSwitch<Type, fb::DType>(type)
-          .Case<Float32Type>([](auto) { return fb::DType_f32; })
-          .Case<Float16Type>([](auto) { return fb::DType_f16; })
-          .Case<BFloat16Type>([](auto) { return fb::DType_bf16; })
-          .Case<Q4_0Type>([](auto) { return fb::DType_q4_0; })
-          .Case<Q4_1Type>([](auto) { return fb::DType_q4_1; })
-          .Case<Q5_0Type>([](auto) { return fb::DType_q5_0; })
-          .Case<Q5_1Type>([](auto) { return fb::DType_q5_1; })
-          .Case<Q8_0Type>([](auto) { return fb::DType_q8_0; })
-          .Case<Q6_KType>([](auto) { return fb::DType_q6_k; })
-          .Default([](Type t) {
-            return t.isInteger(32) ? fb::DType_i32 : fb::DType_boolean;
-          });
+  fb::DType dtype = TypeSwitch<Type, fb::DType>(type)
+                        .Case<Float32Type>([](auto) { return fb::DType_f32; })
+                        .Case<Float16Type>([](auto) { return fb::DType_f16; })
+                        .Case<BFloat16Type>([](auto) { return fb::DType_bf16; })
+                        .Case<Q4_0Type>([](auto) { return fb::DType_q4_0; })
+                        .Case<Q4_1Type>([](auto) { return fb::DType_q4_1; })
+                        .Case<Q5_0Type>([](auto) { return fb::DType_q5_0; })
+                        .Case<Q5_1Type>([](auto) { return fb::DType_q5_1; })
+                        .Case<Q8_0Type>([](auto) { return fb::DType_q8_0; })
+                        .Case<Q6_KType>([](auto) { return fb::DType_q6_k; })
+                        .Default([](Type t) {
+                          return t.isInteger(32)  ? fb::DType_i32
+                                 : t.isInteger(8) ? fb::DType_i8
+                                                  : fb::DType_boolean;
+                        });
   if (dtype == fb::DType_boolean) {
     emitError(loc) << "expected an element type that bundles have, got "
                    << type;

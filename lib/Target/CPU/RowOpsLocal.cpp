@@ -235,7 +235,26 @@ static LogicalResult addRowTake(RowProgram &p, TakeUnitsOp op) {
       p.setRowScalar(op.getResult(), b.select(exists, v, b.i32(0)));
     }
   };
-  if (!integer) {
+  if (isa<Q8Type>(tensorType(op.getInput()).getElementType())) {
+    // Rows of blocks, word by word.
+    item.extent = extent;
+    item.loops = [&p, op, extent](RowItem &self, Value) mutable {
+      KernelBuilder &b = p.b();
+      int64_t words =
+          extent / QuantizedBlock::kElements * QuantizedBlock::kWords;
+      Type i32 = b.getI32Type();
+      Buffer from = b.bufferOf(op.getInput()), to = b.resultOf(op.getResult());
+      from.element = to.element = i32;
+      Value source = b.imul(self.scalars[1], words);
+      Value target = b.imul(p.row(), words);
+      Value zero = b.constantInt(b.lanesOf(i32), 0);
+      b.sweep(words, [&](Value at, Value mask) {
+        Value v = b.loadLanes(from, b.iadd(source, at), mask);
+        b.storeLanes(to, b.iadd(target, at), b.select(self.scalars[0], v, zero),
+                     mask);
+      });
+    };
+  } else if (!integer) {
     item.extent = extent;
     item.anyGroups = true;
     item.compute = [&p, op, extent](RowItem &self, Lane lane) mutable {

@@ -40,7 +40,7 @@ struct Plan;
 
 constexpr uint32_t kBundleVersion = 1;
 /// Version of the plan schema's meaning (fb::Plan::version).
-constexpr int32_t kPlanVersion = 2;
+constexpr int32_t kPlanVersion = 1;
 
 /// The signature of every generated kernel: operand addresses, the scalar
 /// block, and which of `tiles` equal pieces of the work to do.

@@ -159,6 +159,39 @@ TEST(LocalKernel, TakeUnits) {
         }
 }
 
+// Rows of int8 blocks move as they are; what does not exist becomes zeros.
+TEST(LocalKernel, TakeRowsOfBlocks) {
+  Table slots = {{2, -1, 0}, {1, 3, 3}};
+  std::string x = tensor({2, 7, 64}, "!heddle.q8"),
+              y = tensor({2, 6, 64}, "!heddle.q8");
+  for (const std::string &target : runnableTargets())
+    for (int64_t rank : {0, 1}) {
+      KernelRun k(kernel({x},
+                         "%r = heddle.take_units %0 dim 1 slots " +
+                             attribute(slots) + " of 2 : " + x + " -> " + y +
+                             "\n return %r : " + y,
+                         {y}),
+                  target);
+      constexpr size_t kRowBytes = 2 * 48;
+      std::vector<uint8_t> bytes(14 * kRowBytes), want;
+      for (size_t i = 0; i < bytes.size(); ++i)
+        bytes[i] = static_cast<uint8_t>(i * 37 + i / 251 + 1);
+      k.setBytes(0, bytes);
+      k.run({rank});
+      for (int64_t b = 0; b < 2; ++b)
+        for (int64_t i = 0; i < 6; ++i) {
+          int64_t u = slots[rank][i / 2], from = u * 2 + i % 2;
+          bool exists = u >= 0 && from < 7;
+          for (size_t j = 0; j < kRowBytes; ++j)
+            want.push_back(
+                exists
+                    ? bytes[static_cast<size_t>(b * 7 + from) * kRowBytes + j]
+                    : 0);
+        }
+      EXPECT_EQ(k.bytes(1), want) << target << " rank " << rank;
+    }
+}
+
 // Positions of one rank's tokens, and their mask.
 TEST(LocalKernel, IntegersOfTokens) {
   Table slots = {{0, 3}, {1, 2}, {4, -1}};

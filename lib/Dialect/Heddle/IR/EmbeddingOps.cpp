@@ -61,11 +61,12 @@ FactorRule GatherRowsOp::getFactorRule() {
   FactorRule rule;
   ArrayRef<int64_t> in = shapeOf(getInput());
   int b = rule.add("b", FactorKind::Parallel, in[0]);
-  int t = rule.add("t", FactorKind::Whole, in[1]);
+  int t = rule.add("t", FactorKind::Sum, in[1]);
   int d = rule.add("d", FactorKind::Parallel, in[2]);
   int r = rule.add("r", FactorKind::Parallel, shapeOf(getRows())[1]);
   rule.operands = {{{b}, {t}, {d}}, {{b}, {r}}};
   rule.results = {{{b}, {r}, {d}}};
+  rule.indices.push_back({1, t, 1});
   return rule;
 }
 

@@ -383,12 +383,17 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
     return success(ok);
   }
 
-  /// A weight in blocks is cut when it is loaded, in one way: nothing at run
-  /// time gathers blocks and cuts them again.
+  /// A weight in blocks is cut when it is loaded, in one way, and rows of
+  /// blocks may travel: nothing at run time gathers blocks of a row and cuts
+  /// them again.
   LogicalResult checkBlocks(ReshardOp reshard, MeshOp mesh) {
     auto type = cast<RankedTensorType>(reshard.getResult().getType());
     int64_t block = getBlockElements(type.getElementType());
-    if (block == 1)
+    ShardingAttr have = getSharding(reshard.getInput().getType());
+    bool wholeRows =
+        reshard.getInput().getDefiningOp() &&
+        have.getDims().back() == getSharding(type).getDims().back();
+    if (block == 1 || wholeRows)
       return success();
     std::string name = "a quantised value";
     if (auto loc = dyn_cast<NameLoc>(reshard.getLoc()))
@@ -399,8 +404,7 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
                                ? reshard.getLoc()
                                : mesh.getLoc())
            << name << ": expected one layout of blocks of " << block
-           << " columns, got " << getSharding(reshard.getInput().getType())
-           << " where " << getSharding(type)
+           << " columns, got " << have << " where " << getSharding(type)
            << " is needed; weights stored as f32 or bf16 have no blocks";
   }
 

@@ -223,10 +223,17 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
                                          layout->rankTable(op->getContext()),
                                          layout->unit * index.scale);
         }
-    // What is summed over must not see padding.
+    auto isIndexed = [&](int factor) {
+      return llvm::any_of(rule.indices, [&](const FactorRule::Index &index) {
+        return index.factor == factor;
+      });
+    };
+    // What is summed over must not see padding; no index points to any.
     for (auto [n, dims] : llvm::enumerate(rule.operands))
       for (auto [i, factors] : llvm::enumerate(dims)) {
-        if (factors.empty() || rule.factors[factors[0]].kind != FactorKind::Sum)
+        if (factors.empty() ||
+            rule.factors[factors[0]].kind != FactorKind::Sum ||
+            isIndexed(factors[0]))
           continue;
         FailureOr<Layout> layout = layoutOf(op->getOperand(n), i);
         if (failed(layout))

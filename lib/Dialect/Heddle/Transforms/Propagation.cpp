@@ -271,7 +271,8 @@ static bool hasCopies(MeshOp mesh, DimShardingAttr dim, int64_t size) {
 }
 
 FactorShardings Propagation::project(Operation *op, const FactorRule &rule) {
-  FactorShardings result(rule.factors.size());
+  FactorShardings result = settled.lookup(op);
+  result.resize(rule.factors.size());
   // An axis serves one factor of an op; the first to claim it keeps it.
   auto taken = [&](DimShardingAttr dim) {
     for (DimShardingAttr other : result)
@@ -362,6 +363,8 @@ void Propagation::run() {
     for (Operation *op : ops)
       changed |= runOp(op);
   }
+  for (Operation *op : ops)
+    settled[op] = project(op, cast<FactorRuleOpInterface>(op).getFactorRule());
 }
 
 //===----------------------------------------------------------------------===//

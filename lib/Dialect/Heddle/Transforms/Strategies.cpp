@@ -81,12 +81,35 @@ static int64_t seedData(ModuleOp module, DimShardingAttr dim,
 }
 
 //===----------------------------------------------------------------------===//
+// sequence(axis)
+//===----------------------------------------------------------------------===//
+
+/// Norms and the residual on shards of the token axis, where the axis is not
+/// used for something else, as inside of attention and the MLP after
+/// `tensor(axis)`.
+static int64_t seedSequence(ModuleOp module, DimShardingAttr dim,
+                            Propagation &propagation) {
+  int64_t ranks = propagation.getMesh().getAxisSize(dim.getAxes()[0].getName());
+  int64_t taken = 0;
+  module.walk([&](Operation *op) {
+    if (!isa<RmsNormOp, AddOp>(op))
+      return;
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    // A program of few tokens, such as decode, has nothing to share.
+    if (type.getRank() == 3 && type.getDimSize(1) >= ranks)
+      taken += propagation.seed(op->getResult(0), 1, dim);
+  });
+  return taken;
+}
+
+//===----------------------------------------------------------------------===//
 // The list
 //===----------------------------------------------------------------------===//
 
 static constexpr StrategyInfo strategies[] = {
     {"tensor", "tp", "heads, hidden widths and vocabulary", seedTensor},
     {"data", "dp", "the batch", seedData},
+    {"sequence", "", "tokens of norms and the residual", seedSequence},
 };
 
 static const StrategyInfo *find(StringRef name) {

@@ -321,7 +321,7 @@ def Heddle_GatherRowsOp : Heddle_LayerOp<"gather_rows", [Heddle_LinearRule]> {
   let summary = "chosen tokens of each sequence";
   let description = [{
     result[b, r, :] = input[b, rows[b, r], :]: the last token of each prompt,
-    for `--output last` and for generation.
+    for `--output last` and for generation. A negative row gives zeros.
 
     Constraints:
     - (C1) input is B x T x D, rows B x R; result is B x R x D.

@@ -34,7 +34,8 @@ public:
   /// that cuts no quantisation block of any tensor that the decision reaches.
   bool seed(Value value, int64_t dim, DimShardingAttr sharding);
 
-  /// Runs to the fixpoint.
+  /// Runs to the fixpoint. How ops are cut then is settled: later decisions
+  /// cut their other factors only.
   void run();
 
   /// The decision for a dimension; null if open.
@@ -75,6 +76,8 @@ private:
   /// Numbers of the ties that a value is in.
   DenseMap<Value, SmallVector<size_t, 2>> tiesOf;
   DenseMap<Value, SmallVector<DimShardingAttr>> decided;
+  /// Factors of ops at the last fixpoint.
+  DenseMap<Operation *, FactorShardings> settled;
 };
 
 } // namespace mlir::heddle
