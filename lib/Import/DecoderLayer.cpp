@@ -87,7 +87,7 @@ Value LayerBuilder::attention(Value input, const ParamValues &params,
       builder, at(attn), floats(shapeOf(q)), q, k, v, inputs.positions,
       inputs.keyPositions, inputs.blocks, inputs.lengths,
       builder.getF64FloatAttr(scale), builder.getUnitAttr(),
-      builder.getI64IntegerAttr(window), RankTableAttr());
+      builder.getI64IntegerAttr(window), RankTableAttr(), KeysAttr());
   ArrayRef<int64_t> shape = shapeOf(out);
   out = MergeHeadsOp::create(builder, at(attn),
                              floats({shape[0], shape[1], shape[2] * shape[3]}),

@@ -53,6 +53,7 @@ void mlir::heddle::populatePhase(OpPassManager &manager, Phase phase,
     populateActivations(manager, options);
     AnnotatePassOptions annotate;
     annotate.strategy = options.strategy;
+    annotate.layout = options.layout;
     annotate.strictDivisibility = options.strictDivisibility;
     manager.addPass(createAnnotatePass(annotate));
     manager.addPass(createVerifyGlobalPass());

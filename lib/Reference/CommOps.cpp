@@ -151,11 +151,17 @@ static LogicalResult allToAll(AllToAllOp op, GroupCall &call) {
   return success();
 }
 
-static LogicalResult permute(PermuteOp op, GroupCall &call) {
+template <typename OpTy>
+static LogicalResult permute(OpTy op, GroupCall &call) {
   int64_t n = call.size();
   int64_t shift = static_cast<int64_t>(op.getShift()) % n;
   for (int64_t member = 0; member < n; ++member)
     call.results[member]->data = call.inputs[(member - shift + n) % n]->data;
+  return success();
+}
+
+static LogicalResult wait(WaitOp op, OpCall &call) {
+  call.result() = call[op.getStarted()];
   return success();
 }
 
@@ -164,5 +170,7 @@ void reference::registerCommOps(Registry &registry) {
   registry.addCollective<ReduceScatterOp>(reduceScatter);
   registry.addCollective<AllGatherOp>(allGather);
   registry.addCollective<AllToAllOp>(allToAll);
-  registry.addCollective<PermuteOp>(permute);
+  registry.addCollective<PermuteOp>(permute<PermuteOp>);
+  registry.addCollective<PermuteStartOp>(permute<PermuteStartOp>);
+  registry.add<WaitOp>(wait);
 }

@@ -12,6 +12,12 @@ using namespace mlir;
 using namespace mlir::heddle;
 using namespace mlir::heddle::reference;
 
+static LogicalResult fill(FillOp op, OpCall &call) {
+  for (double &value : call.result().data)
+    value = op.getValue().convertToDouble();
+  return success();
+}
+
 static LogicalResult localIndex(LocalIndexOp op, OpCall &call) {
   const Tensor &in = call[op.getInput()];
   Tensor &out = call.result();
@@ -77,6 +83,7 @@ static LogicalResult takeUnits(TakeUnitsOp op, OpCall &call) {
 
 void reference::registerLocalOps(Registry &registry) {
   registry.add<LocalIndexOp>(localIndex);
+  registry.add<FillOp>(fill);
   registry.add<MaskPadOp>(maskPad);
   registry.add<TakeUnitsOp>(takeUnits);
 }

@@ -85,6 +85,9 @@ int parseCommandLine(int argc, char **argv, const char *tool,
   app.add_option("--strategy", options.strategy,
                  "Strategies in order, as in \"tensor(tp);data(dp)\"; without "
                  "it axes named tp and dp get tensor and data");
+  app.add_option("--layout", options.layout,
+                 "How tokens are dealt to ranks that share a sequence")
+      ->check(CLI::IsMember({"zigzag", "striped", "contiguous", "cyclic"}));
   app.add_option("--program", options.program, "forward or generate")
       ->check(CLI::IsMember({"forward", "generate"}))
       ->capture_default_str();

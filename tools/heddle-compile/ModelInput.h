@@ -32,6 +32,7 @@ inline mlir::heddle::ImportOptions importOptions(const CommandLine &cl) {
 inline mlir::heddle::CompileOptions compileOptions(const CommandLine &cl) {
   mlir::heddle::CompileOptions options;
   options.strategy = cl.strategy;
+  options.layout = cl.layout;
   options.strictDivisibility = cl.strict;
   options.activations = cl.activations;
   options.memoryBudget = cl.memoryBudget;

@@ -45,7 +45,7 @@ StringRef phaseName(Phase phase);
 
 struct CompileOptions {
   /// Strategies in order; empty = the defaults of the axis names.
-  std::string strategy;
+  std::string strategy, layout;
   bool strictDivisibility = false;
   /// Bytes per rank; 0 = no limit.
   int64_t memoryBudget = 0;

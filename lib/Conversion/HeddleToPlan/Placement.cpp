@@ -130,6 +130,12 @@ LogicalResult Placement::placeOp(Operation *op) {
     places[op->getResult(0)] = place;
     return success();
   }
+  if (auto wait = dyn_cast<comm::WaitOp>(op)) {
+    // What was begun arrives where it was to arrive.
+    Place place = get(wait.getStarted());
+    places[wait.getResult()] = place;
+    return success();
+  }
   bool isCollective = op->getDialect()->getNamespace() == "comm";
   if (auto reduce = dyn_cast<comm::AllReduceOp>(op)) {
     Value operand = reduce.getInput();
@@ -172,9 +178,6 @@ LogicalResult Placement::placeOp(Operation *op) {
 }
 
 LogicalResult Placement::placeRepeat(RepeatOp repeat) {
-  if (!isa<func::FuncOp>(repeat->getParentOp()))
-    return repeat.emitOpError("expected no repeat inside a repeat; nested "
-                              "repeats have no plan form");
   if (repeat.getReverse())
     return repeat.emitOpError("expected a forward repeat; reverse repeats have "
                               "no plan form");
@@ -194,8 +197,8 @@ LogicalResult Placement::placeRepeat(RepeatOp repeat) {
     else
       copies[repeat].push_back({get(init), slots, bytesOf(init)});
     Place now = slots, then = slots;
-    now.terms.push_back({bytes, LoopScalar::Iteration, 2});
-    then.terms.push_back({bytes, LoopScalar::NextIteration, 2});
+    now.terms.push_back({bytes, LoopScalar::Iteration, 2, repeat});
+    then.terms.push_back({bytes, LoopScalar::NextIteration, 2, repeat});
     current.push_back(now);
     next.push_back(then);
     Place result = slots;
@@ -215,7 +218,7 @@ LogicalResult Placement::placeRepeat(RepeatOp repeat) {
     if (auto argument = dyn_cast<BlockArgument>(stack))
       if (int64_t fixed = argumentPlaces[argument.getArgNumber()].stride)
         stride = fixed;
-    place.terms.push_back({stride, LoopScalar::Ordinal, 0});
+    place.terms.push_back({stride, LoopScalar::Ordinal, 0, repeat});
     places[part] = place;
   };
   for (int64_t kind = 0; kind < (int64_t)repeat.getKinds().size(); ++kind) {

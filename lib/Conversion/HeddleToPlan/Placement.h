@@ -34,6 +34,13 @@ struct AddressTerm {
   int64_t stride = 0;
   LoopScalar scalar = LoopScalar::Iteration;
   int64_t modulus = 0;
+  /// The repeat that counts.
+  Operation *loop = nullptr;
+
+  bool operator==(const AddressTerm &other) const {
+    return stride == other.stride && scalar == other.scalar &&
+           modulus == other.modulus && loop == other.loop;
+  }
 };
 
 /// A piece of memory that some values occupy. `fixed` ones lie in a region that
@@ -56,15 +63,8 @@ struct Place {
 
   bool isWhole() const { return offset == 0 && terms.empty(); }
   bool operator==(const Place &other) const {
-    if (storage != other.storage || offset != other.offset ||
-        terms.size() != other.terms.size())
-      return false;
-    for (size_t i = 0; i < terms.size(); ++i)
-      if (terms[i].stride != other.terms[i].stride ||
-          terms[i].scalar != other.terms[i].scalar ||
-          terms[i].modulus != other.terms[i].modulus)
-        return false;
-    return true;
+    return storage == other.storage && offset == other.offset &&
+           terms == other.terms;
   }
 };
 

@@ -105,6 +105,7 @@ plan::RefAttr ProgramEmitter::ref(const Place &place, int64_t bytes,
       refs.scalars.push_back(value);
   };
   for (const AddressTerm &term : place.terms) {
+    const LoopScalars &loop = loops.find(term.loop)->second;
     Value value = term.scalar == LoopScalar::Iteration ? loop.iteration
                   : term.scalar == LoopScalar::NextIteration
                       ? loop.nextIteration
@@ -232,6 +233,10 @@ LogicalResult ProgramEmitter::emitCollective(Operation *op,
   } else if (auto permute = dyn_cast<comm::PermuteOp>(op)) {
     kind = plan::CollectiveKind::Permute;
     shift = permute.getShift();
+  } else if (auto start = dyn_cast<comm::PermuteStartOp>(op)) {
+    kind = plan::CollectiveKind::Permute;
+    shift = start.getShift();
+    begun[start.getResult()] = nextId;
   } else {
     return op->emitOpError("expected a collective that plans have: all_reduce, "
                            "reduce_scatter, all_gather or permute");
@@ -280,7 +285,8 @@ LogicalResult ProgramEmitter::emitCollective(Operation *op,
       inner.getI64IntegerAttr(elements), op->getAttrOfType<ArrayAttr>("group"),
       inner.getI64IntegerAttr(nextId++), inner.getI64IntegerAttr(shift),
       inner.getStringAttr(stringifyPartialKind(reduction)), reason,
-      inner.getStringAttr(originOf(op)));
+      inner.getStringAttr(originOf(op)),
+      isa<comm::PermuteStartOp>(op) ? inner.getUnitAttr() : UnitAttr());
   ++instructions;
   return success();
 }
@@ -293,7 +299,7 @@ LogicalResult ProgramEmitter::emitRepeat(RepeatOp repeat, OpBuilder &builder) {
   Block *body = new Block();
   loopOp.getBody().push_back(body);
   Type i64 = builder.getI64Type();
-  LoopScalars outer = loop;
+  LoopScalars &loop = loops[repeat];
   loop.iteration = body->addArgument(i64, loc);
   OpBuilder inner = OpBuilder::atBlockEnd(body);
   loop.nextIteration =
@@ -321,7 +327,6 @@ LogicalResult ProgramEmitter::emitRepeat(RepeatOp repeat, OpBuilder &builder) {
         return failure();
     }
   }
-  loop = outer;
   ++instructions;
   return success();
 }
@@ -336,6 +341,12 @@ LogicalResult ProgramEmitter::emitOp(Operation *op, OpBuilder &builder) {
   if (auto linear = dyn_cast<LinearOp>(op);
       linear && linear->hasAttr(HeddleDialect::kGemmAttr)) {
     emitGemm(linear, builder);
+    return success();
+  }
+  if (auto wait = dyn_cast<comm::WaitOp>(op)) {
+    plan::WaitOp::create(builder, op->getLoc(),
+                         builder.getI64IntegerAttr(begun[wait.getStarted()]));
+    ++instructions;
     return success();
   }
   if (op->getDialect()->getNamespace() == "comm")

@@ -61,7 +61,10 @@ private:
   MeshOp mesh;
   const cpu::TargetRecord &target;
   int64_t &nextId;
-  LoopScalars loop;
+  /// Of the repeats around the current op.
+  llvm::DenseMap<Operation *, LoopScalars> loops;
+  /// Ids of collectives that were begun.
+  llvm::DenseMap<Value, int64_t> begun;
   OpBuilder *entry = nullptr;
   SmallVector<std::pair<SmallVector<AxisRefAttr>, Value>> coordinates;
   Value extent;

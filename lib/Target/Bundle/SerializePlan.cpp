@@ -56,6 +56,7 @@ private:
   llvm::StringMap<int32_t> regions, strings, kernels;
   // Of the program at hand.
   DenseMap<Value, int32_t> scalars;
+  llvm::MapVector<int64_t, int64_t> events; // by id of the collective
   std::vector<std::unique_ptr<fb::ParamT>> params;
   int32_t nextScalar = 0;
 };
@@ -413,6 +414,24 @@ LogicalResult Serializer::instruction(Operation *op, fb::BlockT &to) {
     body.id = static_cast<int32_t>(collective.getId());
     body.shift = static_cast<int32_t>(collective.getShift());
     push(to, std::move(body), op);
+    if (collective.getAsync()) {
+      // Each on a stream of its own, as far as there are some: none waits for
+      // another one.
+      int64_t event = events.size();
+      events[collective.getId()] = event;
+      uint8_t stream = 1 + event % ::heddle::rt::kCommStreams;
+      to.instrs.back()->stream = stream;
+      fb::RecordT record;
+      record.event = static_cast<int32_t>(event);
+      push(to, std::move(record), op);
+      to.instrs.back()->stream = stream;
+    }
+    return success();
+  }
+  if (auto wait = dyn_cast<plan::WaitOp>(op)) {
+    fb::WaitT body;
+    body.event = static_cast<int32_t>(events.lookup(wait.getId()));
+    push(to, std::move(body), op);
     return success();
   }
   if (auto copy = dyn_cast<plan::CopyOp>(op)) {
@@ -462,6 +481,7 @@ Serializer::program(plan::ProgramOp op) {
   program->body = std::make_unique<fb::BlockT>();
   scalars.clear();
   params.clear();
+  events.clear();
   nextScalar = 0;
   if (failed(block(op.getBody().front(), *program->body)))
     return failure();

@@ -172,6 +172,7 @@ private:
 LogicalResult addRowOp(RowProgram &p, RmsNormOp op);
 LogicalResult addRowOp(RowProgram &p, QuantizeOp op);
 LogicalResult addRowOp(RowProgram &p, AddOp op);
+LogicalResult addRowOp(RowProgram &p, FillOp op);
 LogicalResult addRowOp(RowProgram &p, BiasAddOp op);
 LogicalResult addRowOp(RowProgram &p, GluOp op);
 LogicalResult addRowOp(RowProgram &p, RotaryTableOp op);

@@ -145,7 +145,8 @@ LogicalResult RowProgram::addOp(Operation *op) {
       .Case<RmsNormOp, AddOp, BiasAddOp, GluOp, RotaryTableOp, RotaryOp,
             MergePartialsOp, EmbeddingOp, GatherRowsOp, LocalIndexOp,
             CacheSlotsOp, CacheAppendOp, MaskPadOp, TakeUnitsOp, ArgmaxOp,
-            QuantizeOp>([&](auto typed) { return addRowOp(*this, typed); })
+            QuantizeOp, FillOp>(
+          [&](auto typed) { return addRowOp(*this, typed); })
       .Default([&](Operation *) {
         return op->emitOpError("has no lowering in a row kernel");
       });

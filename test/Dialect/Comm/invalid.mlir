@@ -91,3 +91,38 @@ func.func @permute_c2(%x: tensor<4xf32>) attributes {heddle.local} {
   %0 = comm.permute %x shift 1 group [#heddle.axis<tp>] because "test" : tensor<4xf32> -> tensor<4xf64>
   return
 }
+
+// -----
+
+func.func @permute_start_c1(%x: tensor<4xf32>) attributes {heddle.local} {
+  // expected-error @below {{'comm.permute_start' op expected at least one axis in the group}}
+  %0 = comm.permute_start %x shift 1 group [] because "test" : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @permute_start_c2(%x: tensor<4xf32>) attributes {heddle.local} {
+  // expected-error @below {{'comm.permute_start' op expected result type 'tensor<4xf32>', got 'tensor<4xf64>'}}
+  %0 = comm.permute_start %x shift 1 group [#heddle.axis<tp>] because "test" : tensor<4xf32> -> tensor<4xf64>
+  return
+}
+
+// -----
+
+// What is sent has to be known: it must not change before.
+func.func @wait_c1(%x: tensor<4xf32>, %y: tensor<4xf32>) attributes {heddle.local} {
+  %0 = comm.permute_start %x shift 1 group [#heddle.axis<tp>] because "test" : tensor<4xf32> -> tensor<4xf32>
+  // expected-error @below {{'comm.wait' op expected the result of a comm.permute_start of 'tensor<4xf32>' and its input}}
+  %1 = comm.wait %0 from %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @wait_c2(%x: tensor<4xf32>) attributes {heddle.local} {
+  %0 = comm.permute_start %x shift 1 group [#heddle.axis<tp>] because "test" : tensor<4xf32> -> tensor<4xf32>
+  // expected-error @below {{'comm.wait' op expected result type 'tensor<4xf32>', got 'tensor<4xf64>'}}
+  %1 = comm.wait %0 from %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf64>
+  return
+}

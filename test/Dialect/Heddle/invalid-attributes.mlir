@@ -147,3 +147,8 @@ func.func private @rope_c3() attributes {r = #heddle.rope<dim 8 theta 1.0e+04 li
 // With low = high the blend between the two bands would divide by zero.
 // expected-error @below {{expected 0 < low < high and original > 0 for llama3 scaling}}
 func.func private @rope_c4() attributes {r = #heddle.rope<dim 8 theta 1.0e+04 llama3 8.0 low 4.0 high 4.0 original 64>}
+
+// -----
+
+// expected-error @below {{expected at least one axis that keys go round}}
+func.func private @keys_c1() attributes {k = #heddle.keys<ring {}>}

@@ -702,3 +702,21 @@ module attributes {heddle.local} {}
 
 // expected-error @below {{expected 'heddle.mesh' to name a heddle.mesh, got @missing}}
 func.func private @mesh_mark() attributes {heddle.mesh = @missing}
+
+// -----
+
+// Keys of a cache are not those of the queries' tokens.
+func.func @attention_c6(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>) {
+  // expected-error @below {{'heddle.attention' op expected keys that are spread over ranks to be those of the queries' tokens}}
+  %0 = heddle.attention %q, %k, %k pos(%qp, %kp) scale 1.0 causal keys <ring {cp}>
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>) -> tensor<1x3x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @fill_c1() attributes {heddle.local} {
+  // expected-error @below {{'heddle.fill' op expected an f32 result, got 'tensor<4xbf16>'}}
+  %0 = heddle.fill 0.0 : tensor<4xbf16>
+  return
+}

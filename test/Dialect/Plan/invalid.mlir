@@ -67,6 +67,13 @@ plan.program @collective_c2 {
 
 // -----
 
+plan.program @wait_c1 {
+  // expected-error @below {{'plan.wait' op expected an async collective with id 3 in the program, got none}}
+  plan.wait 3
+}
+
+// -----
+
 plan.program @copy_c1 {
   // expected-error @below {{'plan.copy' op expected ranges of one size, got}}
   plan.copy <r @work[0 : 64]> <w @work[64 : 128]>

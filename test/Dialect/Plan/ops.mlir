@@ -38,6 +38,10 @@ plan.program @decode {
     plan.gemm <r @work[256 : 96]> <r @par[0 : 384]> <w @work[512 : 64]> m 3 rows %rows n 4 k 8 panels 1
     // CHECK-NEXT: plan.collective all_reduce {{.*}} elements 3 some %[[ROWS]] group
     plan.collective all_reduce <rw @work[512 : 12]> <rw @work[512 : 12]> f32 elements 3 some %rows group [#heddle.axis<tp>] id 5 shift 0 reduction "sum" because "x" origin "y"
+    // CHECK-NEXT: plan.collective permute {{.*}} id 6 shift 1 {{.*}} async
+    plan.collective permute <r @work[512 : 12]> <w @work[528 : 12]> f32 elements 3 group [#heddle.axis<tp>] id 6 shift 1 reduction "sum" because "x" origin "y" async
+    // CHECK-NEXT: plan.wait 6
+    plan.wait 6
     // CHECK-NEXT: plan.copy <r @work[512 : 48]> <w @work[0 + 128 * s0 mod 2 : 48]> scalars(%[[NEXT]])
     plan.copy <r @work[512 : 48]> <w @work[0 + 128 * s0 mod 2 : 48]> scalars(%next)
     // CHECK-NEXT: %[[KIND:.*]] = plan.lookup {{\[}}0, 1, 0][%[[I]]]

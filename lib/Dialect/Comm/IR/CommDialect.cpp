@@ -113,3 +113,18 @@ LogicalResult PermuteOp::verify() {
     return failure();
   return verifySameType(*this); // permute_c2
 }
+
+LogicalResult PermuteStartOp::verify() {
+  if (failed(verifyGroup(*this, getGroup()))) // permute_start_c1
+    return failure();
+  return verifySameType(*this); // permute_start_c2
+}
+
+LogicalResult WaitOp::verify() {
+  // wait_c1
+  auto start = getStarted().getDefiningOp<PermuteStartOp>();
+  if (!start || start.getInput() != getSource())
+    return emitOpError("expected the result of a comm.permute_start of ")
+           << getSource().getType() << " and its input";
+  return verifySameType(*this); // wait_c2
+}

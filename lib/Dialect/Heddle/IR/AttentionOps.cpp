@@ -108,8 +108,29 @@ template <typename OpTy> static int64_t attentionFlops(OpTy op) {
 // attention, attention_partial
 //===----------------------------------------------------------------------===//
 
-LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
-FactorRule AttentionOp::getFactorRule() { return attentionRule(*this); }
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyAttention(*this)))
+    return failure();
+  // attention_c6
+  if (getKeys() && (getBlocks() || getLengths() ||
+                    shapeOf(getKey())[1] != shapeOf(getQuery())[1]))
+    return emitOpError(
+               "expected keys that are spread over ranks to be those of "
+               "the queries' tokens, without blocks and lengths, got ")
+           << getKey().getType() << " for " << getQuery().getType();
+  return success();
+}
+
+FactorRule AttentionOp::getFactorRule() {
+  FactorRule rule = attentionRule(*this);
+  if (getKeys()) {
+    // Keys lie as the queries do.
+    int t = rule.operands[0][1][0], s = rule.operands[1][1][0];
+    rule.factors[s].kind = FactorKind::Parallel;
+    rule.factors[s].alignedWith = t;
+  }
+  return rule;
+}
 int64_t AttentionOp::getFlops() { return attentionFlops(*this); }
 
 LogicalResult AttentionPartialOp::verify() {

@@ -389,6 +389,38 @@ ShardingAttr ShardingAttr::getReplicated(FlatSymbolRefAttr mesh, int64_t rank) {
 // rank_table
 //===----------------------------------------------------------------------===//
 
+Attribute KeysAttr::parse(AsmParser &parser, Type) {
+  StringRef keyword;
+  SmallVector<AxisRefAttr> axes;
+  SMLoc loc;
+  if (parser.parseLess() || parser.getCurrentLocation(&loc) ||
+      parser.parseKeyword(&keyword))
+    return {};
+  std::optional<KeyMethod> method = symbolizeKeyMethod(keyword);
+  if (!method) {
+    parser.emitError(loc) << "expected ring, got '" << keyword << "'";
+    return {};
+  }
+  if (parseAxisSet(parser, axes) || parser.parseGreater())
+    return {};
+  return getChecked([&]() { return parser.emitError(loc); },
+                    parser.getContext(), *method, axes);
+}
+
+void KeysAttr::print(AsmPrinter &printer) const {
+  printer << "<" << stringifyKeyMethod(getMethod()) << " ";
+  printAxisSet(printer, getAxes());
+  printer << ">";
+}
+
+LogicalResult KeysAttr::verify(function_ref<InFlightDiagnostic()> emit,
+                               KeyMethod, ArrayRef<AxisRefAttr> axes) {
+  // keys_c1
+  if (axes.empty())
+    return emit() << "expected at least one axis that keys go round";
+  return success();
+}
+
 Attribute RankTableAttr::parse(AsmParser &parser, Type) {
   SmallVector<AxisRefAttr> axes;
   SmallVector<int64_t> values;

@@ -106,3 +106,18 @@ LogicalResult TakeUnitsOp::verify() {
 }
 
 int64_t TakeUnitsOp::getFlops() { return 0; }
+
+//===----------------------------------------------------------------------===//
+// fill
+//===----------------------------------------------------------------------===//
+
+LogicalResult FillOp::verify() {
+  if (failed(verifyLocal(*this)))
+    return failure();
+  // fill_c1
+  if (!typeOf(getResult()).getElementType().isF32())
+    return emitOpError("expected an f32 result, got ") << getResult().getType();
+  return success();
+}
+
+int64_t FillOp::getFlops() { return 0; }

@@ -265,12 +265,17 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
     if (failed(strategies))
       return signalPassFailure();
 
+    FailureOr<TokenLayout> tokens =
+        parseTokenLayout(layout, [&]() { return mesh.emitError(); });
+    if (failed(tokens))
+      return signalPassFailure();
+
     Propagation propagation(module, mesh);
     for (const Strategy &s : *strategies) {
       // One rank has nothing to share, and needs no collective.
       if (mesh.getAxisSize(s.axis) == 1)
         continue;
-      seedStrategy(s, module, propagation);
+      seedStrategy(s, *tokens, module, propagation);
       propagation.run();
     }
     Finalizer finalizer(propagation,

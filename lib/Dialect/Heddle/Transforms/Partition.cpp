@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LowerReshard.h"
+#include "RingAttention.h"
 #include "heddle/Dialect/Heddle/Transforms/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -46,6 +47,11 @@ private:
   /// Padding of this global value is zero on every rank.
   bool padsZero(Value global, int depth = 0);
   FailureOr<RankTableAttr> kvHeadTable(Value query, Value key);
+  FailureOr<Value> convertRing(AttentionOp op, ArrayRef<Value> operands,
+                               RankedTensorType result, OpBuilder &builder);
+  /// A local value whose padding in dimension `dim` is `identity`.
+  FailureOr<Value> maskPadding(Value global, size_t dim, Value local,
+                               double identity, OpBuilder &builder);
   FailureOr<RankTableAttr> sequenceTable(Value logits);
 
   MeshOp mesh;
@@ -150,6 +156,53 @@ FailureOr<RankTableAttr> Partitioner::kvHeadTable(Value query, Value key) {
                             table);
 }
 
+FailureOr<Value> Partitioner::maskPadding(Value global, size_t dim, Value local,
+                                          double identity, OpBuilder &builder) {
+  FailureOr<Layout> layout = layoutOf(global, dim);
+  if (failed(layout))
+    return failure();
+  if (layout->axes.empty() || !layout->hasPadding())
+    return local;
+  *layout = layout->compact();
+  ++masks;
+  return MaskPadOp::create(builder, local.getLoc(), local.getType(), local,
+                           builder.getI64IntegerAttr(dim),
+                           layout->rankTable(builder.getContext()),
+                           builder.getI64IntegerAttr(layout->unit),
+                           builder.getI64IntegerAttr(layout->size),
+                           builder.getF64FloatAttr(identity))
+      .getResult();
+}
+
+FailureOr<Value> Partitioner::convertRing(AttentionOp op,
+                                          ArrayRef<Value> operands,
+                                          RankedTensorType result,
+                                          OpBuilder &builder) {
+  FailureOr<Layout> queries = layoutOf(op.getQuery(), 1);
+  FailureOr<RankTableAttr> kvHeads = kvHeadTable(op.getQuery(), op.getKey());
+  if (failed(queries) || failed(kvHeads))
+    return failure();
+  ShardingAttr query = getSharding(op.getQuery().getType());
+  if (queries->axes != op.getKeysAttr().getAxes() ||
+      query.getDims()[1] != getSharding(op.getKey().getType()).getDims()[1])
+    return op.emitOpError("expected queries and keys that lie in one way over "
+                          "the axes of ")
+           << op.getKeysAttr() << ", got " << op.getQuery().getType() << " and "
+           << op.getKey().getType();
+  if (!result.getElementType().isF32())
+    return op.emitOpError("expected a result in f32, got ") << result;
+  // A token that does not exist is no key.
+  FailureOr<Value> keyPositions =
+      maskPadding(op.getKeyPositions(), 1, operands[4], -1, builder);
+  if (failed(keyPositions))
+    return failure();
+  return emitRingAttention(builder,
+                           {op, operands[0], operands[1], operands[2],
+                            operands[3], *keyPositions, *kvHeads, result,
+                            queries->ranks},
+                           collectives);
+}
+
 //===----------------------------------------------------------------------===//
 // Sampling
 //===----------------------------------------------------------------------===//
@@ -235,23 +288,25 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
             rule.factors[factors[0]].kind != FactorKind::Sum ||
             isIndexed(factors[0]))
           continue;
-        FailureOr<Layout> layout = layoutOf(op->getOperand(n), i);
-        if (failed(layout))
-          return failure();
-        if (layout->axes.empty() || !layout->hasPadding() ||
-            padsZero(op->getOperand(n)))
+        if (padsZero(op->getOperand(n)))
           continue;
-        *layout = layout->compact();
-        operands[n] = MaskPadOp::create(
-            builder, loc, operands[n].getType(), operands[n],
-            builder.getI64IntegerAttr(i), layout->rankTable(op->getContext()),
-            builder.getI64IntegerAttr(layout->unit),
-            builder.getI64IntegerAttr(layout->size),
-            builder.getF64FloatAttr(0.0));
-        ++masks;
+        FailureOr<Value> masked =
+            maskPadding(op->getOperand(n), i, operands[n], 0, builder);
+        if (failed(masked))
+          return failure();
+        operands[n] = *masked;
       }
   }
 
+  if (auto attention = dyn_cast<AttentionOp>(op);
+      attention && attention.getKeys()) {
+    FailureOr<Value> value = convertRing(
+        attention, operands, cast<RankedTensorType>(results[0]), builder);
+    if (failed(value))
+      return failure();
+    mapping.map(op->getResult(0), *value);
+    return success();
+  }
   OperationState state(loc, op->getName(), operands, results, op->getAttrs());
   state.propertiesAttr = op->getPropertiesAsAttribute();
   Operation *local = builder.create(state);

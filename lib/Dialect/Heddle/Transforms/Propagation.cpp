@@ -315,9 +315,12 @@ FactorShardings Propagation::project(Operation *op, const FactorRule &rule) {
       if (factor.size % size != 0)
         continue;
       int64_t ratio = factor.size / size;
-      if (with && !result[f] && with.getMap() == MapKind::Block)
+      auto carries = [&](DimShardingAttr dim) {
+        return ratio == 1 || dim.getMap() == MapKind::Block;
+      };
+      if (with && !result[f] && carries(with))
         result[f] = with.withUnit(with.getUnit() * ratio);
-      else if (!with && result[f] && result[f].getMap() == MapKind::Block &&
+      else if (!with && result[f] && carries(result[f]) &&
                result[f].getUnit() % ratio == 0)
         with = result[f].withUnit(result[f].getUnit() / ratio);
     }

@@ -33,8 +33,8 @@ static bool isView(Operation *op) {
 static std::optional<std::pair<int64_t, int64_t>> rowSpace(Operation *op) {
   Value rows;
   if (isa<RmsNormOp, AddOp, BiasAddOp, GluOp, RotaryOp, RotaryTableOp,
-          EmbeddingOp, CacheSlotsOp, LocalIndexOp, MergePartialsOp, QuantizeOp>(
-          op))
+          EmbeddingOp, CacheSlotsOp, LocalIndexOp, MergePartialsOp, QuantizeOp,
+          FillOp>(op))
     rows = op->getResult(0);
   else if (auto append = dyn_cast<CacheAppendOp>(op))
     rows = append.getValues();
@@ -152,7 +152,8 @@ struct Schedule : heddle::impl::SchedulePassBase<Schedule> {
 } // namespace
 
 /// List scheduling: extend the open group; else start what is ready and is not
-/// row-wise, so that the next group finds all its operands; else open a group.
+/// row-wise, so that the next group finds all its operands; else open a group;
+/// else wait for what was begun, which had all that time.
 void Schedule::scheduleBlock(Block &block) {
   SmallVector<Operation *> remaining;
   for (Operation &op : block.without_terminator())
@@ -178,8 +179,18 @@ void Schedule::scheduleBlock(Block &block) {
     // input together.
     bool progress = false;
     llvm::DenseMap<Value, size_t> products; // the step of an input's products
+    auto isRowGroup = [&](Operation *op) {
+      return rowSpace(op) && isReady(op);
+    };
+    bool onlyWaits = false;
+    auto isNext = [&](Operation *op) {
+      return !rowSpace(op) && isa<comm::WaitOp>(op) == onlyWaits && isReady(op);
+    };
+    if (llvm::none_of(remaining, isNext) &&
+        llvm::none_of(remaining, isRowGroup))
+      onlyWaits = true;
     for (Operation *op : llvm::to_vector(remaining)) {
-      if (rowSpace(op) || !isReady(op))
+      if (!isNext(op))
         continue;
       issue(op);
       progress = true;

@@ -14,18 +14,52 @@ using namespace mlir;
 using namespace mlir::heddle;
 
 namespace {
+/// What a strategy may look at and mark.
+struct Seeding {
+  ModuleOp module;
+  AxisRefAttr axis;
+  TokenLayout layout;
+  Propagation &propagation;
+
+  int64_t ranks() const {
+    return propagation.getMesh().getAxisSize(axis.getName());
+  }
+  /// Dealt in blocks.
+  DimShardingAttr dim() const {
+    return DimShardingAttr::get(axis.getContext(), ArrayRef<AxisRefAttr>(axis),
+                                1);
+  }
+  /// Dealt by the layout.
+  DimShardingAttr tokens(int64_t count) const;
+};
+
 struct StrategyInfo {
   StringRef name;
   /// Axis name for which it is the default.
   StringRef defaultAxis;
   StringRef summary;
-  int64_t (*seed)(ModuleOp, DimShardingAttr, Propagation &);
+  int64_t (*seed)(Seeding &);
 };
 } // namespace
 
-static DimShardingAttr withAxes(AxisRefAttr axis, int64_t unit) {
-  return DimShardingAttr::get(axis.getContext(), ArrayRef<AxisRefAttr>(axis),
-                              unit);
+DimShardingAttr Seeding::tokens(int64_t count) const {
+  constexpr int64_t kBlock = 64;
+  auto dealt = [&](int64_t unit, MapKind map) {
+    return DimShardingAttr::get(axis.getContext(), ArrayRef<AxisRefAttr>(axis),
+                                unit, map, 1, FlatSymbolRefAttr());
+  };
+  switch (layout) {
+  case TokenLayout::Zigzag:
+    return dealt(llvm::divideCeil(count, 2 * ranks()), MapKind::Zigzag);
+  case TokenLayout::Striped:
+    return dealt(1, MapKind::Cyclic);
+  case TokenLayout::Contiguous:
+    return dim();
+  case TokenLayout::Cyclic:
+    return dealt(std::min<int64_t>(kBlock, llvm::divideCeil(count, ranks())),
+                 MapKind::Cyclic);
+  }
+  llvm_unreachable("expected a layout");
 }
 
 //===----------------------------------------------------------------------===//
@@ -41,10 +75,11 @@ static bool isLogits(LinearOp linear) {
          });
 }
 
-static int64_t seedTensor(ModuleOp module, DimShardingAttr dim,
-                          Propagation &propagation) {
+static int64_t seedTensor(Seeding &seeding) {
+  Propagation &propagation = seeding.propagation;
+  DimShardingAttr dim = seeding.dim();
   int64_t taken = 0;
-  module.walk([&](Operation *op) {
+  seeding.module.walk([&](Operation *op) {
     if (auto attention = dyn_cast<AttentionOp>(op))
       taken += propagation.seed(attention.getQuery(), 2, dim);
     else if (auto partial = dyn_cast<AttentionPartialOp>(op))
@@ -65,17 +100,16 @@ static int64_t seedTensor(ModuleOp module, DimShardingAttr dim,
 // data(axis)
 //===----------------------------------------------------------------------===//
 
-static int64_t seedData(ModuleOp module, DimShardingAttr dim,
-                        Propagation &propagation) {
+static int64_t seedData(Seeding &seeding) {
   int64_t taken = 0;
-  for (auto func : module.getOps<func::FuncOp>())
+  for (auto func : seeding.module.getOps<func::FuncOp>())
     for (BlockArgument argument : func.getArguments()) {
       auto binding = func.getArgAttrOfType<BindingAttr>(
           argument.getArgNumber(), HeddleDialect::kBindingAttr);
       auto type = dyn_cast<RankedTensorType>(argument.getType());
       if (binding && binding.getKind() == BindingKind::Input && type &&
           type.getRank() > 0)
-        taken += propagation.seed(argument, 0, dim);
+        taken += seeding.propagation.seed(argument, 0, seeding.dim());
     }
   return taken;
 }
@@ -87,17 +121,39 @@ static int64_t seedData(ModuleOp module, DimShardingAttr dim,
 /// Norms and the residual on shards of the token axis, where the axis is not
 /// used for something else, as inside of attention and the MLP after
 /// `tensor(axis)`.
-static int64_t seedSequence(ModuleOp module, DimShardingAttr dim,
-                            Propagation &propagation) {
-  int64_t ranks = propagation.getMesh().getAxisSize(dim.getAxes()[0].getName());
+static int64_t seedSequence(Seeding &seeding) {
   int64_t taken = 0;
-  module.walk([&](Operation *op) {
+  seeding.module.walk([&](Operation *op) {
     if (!isa<RmsNormOp, AddOp>(op))
       return;
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
     // A program of few tokens, such as decode, has nothing to share.
-    if (type.getRank() == 3 && type.getDimSize(1) >= ranks)
-      taken += propagation.seed(op->getResult(0), 1, dim);
+    if (type.getRank() == 3 && type.getDimSize(1) >= seeding.ranks())
+      taken += seeding.propagation.seed(op->getResult(0), 1, seeding.dim());
+  });
+  return taken;
+}
+
+//===----------------------------------------------------------------------===//
+// ring(axis)
+//===----------------------------------------------------------------------===//
+
+/// Tokens are dealt out by the layout everywhere; attention over the tokens of
+/// the same pass sends keys and values round.
+static int64_t seedRing(Seeding &seeding) {
+  int64_t taken = 0;
+  seeding.module.walk([&](AttentionOp attention) {
+    Value query = attention.getQuery();
+    int64_t tokens = cast<RankedTensorType>(query.getType()).getDimSize(1);
+    auto keys = cast<RankedTensorType>(attention.getKey().getType());
+    if (attention.getBlocks() || attention.getLengths() ||
+        keys.getDimSize(1) != tokens || attention.getKeys())
+      return;
+    if (!seeding.propagation.seed(query, 1, seeding.tokens(tokens)))
+      return;
+    attention.setKeysAttr(
+        KeysAttr::get(attention.getContext(), KeyMethod::Ring, seeding.axis));
+    ++taken;
   });
   return taken;
 }
@@ -109,6 +165,7 @@ static int64_t seedSequence(ModuleOp module, DimShardingAttr dim,
 static constexpr StrategyInfo strategies[] = {
     {"tensor", "tp", "heads, hidden widths and vocabulary", seedTensor},
     {"data", "dp", "the batch", seedData},
+    {"ring", "", "tokens; keys and values go round", seedRing},
     {"sequence", "", "tokens of norms and the residual", seedSequence},
 };
 
@@ -193,11 +250,27 @@ FailureOr<SmallVector<Strategy>> mlir::heddle::parseStrategies(StringRef text,
   return result;
 }
 
-void mlir::heddle::seedStrategy(const Strategy &strategy, ModuleOp module,
-                                Propagation &propagation) {
+FailureOr<TokenLayout>
+mlir::heddle::parseTokenLayout(StringRef name,
+                               function_ref<InFlightDiagnostic()> emitError) {
+  auto layout = llvm::StringSwitch<std::optional<TokenLayout>>(name)
+                    .Cases({"", "zigzag"}, TokenLayout::Zigzag)
+                    .Case("striped", TokenLayout::Striped)
+                    .Case("contiguous", TokenLayout::Contiguous)
+                    .Case("cyclic", TokenLayout::Cyclic)
+                    .Default(std::nullopt);
+  if (layout)
+    return *layout;
+  return emitError() << "expected a layout of tokens, one of zigzag, striped, "
+                        "contiguous, cyclic, got '"
+                     << name << "'";
+}
+
+void mlir::heddle::seedStrategy(const Strategy &strategy, TokenLayout layout,
+                                ModuleOp module, Propagation &propagation) {
   auto axis = AxisRefAttr::get(module.getContext(), strategy.axis);
-  int64_t taken =
-      find(strategy.name)->seed(module, withAxes(axis, 1), propagation);
+  Seeding seeding = {module, axis, layout, propagation};
+  int64_t taken = find(strategy.name)->seed(seeding);
   if (taken == 0)
     propagation.getMesh().emitWarning()
         << "strategy " << strategy.name << "(" << strategy.axis

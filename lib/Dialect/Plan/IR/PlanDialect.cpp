@@ -164,6 +164,20 @@ LogicalResult CollectiveOp::verify() {
   return success();
 }
 
+LogicalResult WaitOp::verify() {
+  // wait_c1
+  bool found = false;
+  auto program = (*this)->getParentOfType<ProgramOp>();
+  if (program)
+    program.walk([&](CollectiveOp collective) {
+      found |= collective.getId() == getId() && collective.getAsync();
+    });
+  if (!found)
+    return emitOpError("expected an async collective with id ")
+           << getId() << " in the program, got none";
+  return success();
+}
+
 LogicalResult CopyOp::verify() {
   // copy_c1
   if (getSource().getBytes() != getDestination().getBytes())

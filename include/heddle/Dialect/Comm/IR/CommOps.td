@@ -27,6 +27,7 @@ def Comm_Dialect : Dialect {
 
     Version log:
     - 0.1: all_reduce, reduce_scatter, all_gather, all_to_all, permute.
+    - 0.2: permute_start, wait.
   }];
   let dependentDialects = ["::mlir::heddle::HeddleDialect"];
 }
@@ -128,6 +129,41 @@ def Comm_PermuteOp : Comm_Op<"permute"> {
   let results = (outs RankedTensorOf<[AnyType]>:$result);
   let assemblyFormat = [{
     $input `shift` $shift `group` $group `because` $reason attr-dict `:` type($input) `->` type($result)
+  }];
+}
+
+def Comm_PermuteStartOp : Comm_Op<"permute_start"> {
+  let summary = "begins a permute";
+  let description = [{
+    The result is what `comm.wait` needs; until then nobody reads it, and nobody
+    changes the input.
+
+    Constraints:
+    - (C1) the group is not empty and names no axis twice.
+    - (C2) result has input's type.
+  }];
+  let arguments = (ins RankedTensorOf<[AnyType]>:$input, I64Attr:$shift, Comm_Axes:$group,
+                       StrAttr:$reason);
+  let results = (outs RankedTensorOf<[AnyType]>:$result);
+  let assemblyFormat = [{
+    $input `shift` $shift `group` $group `because` $reason attr-dict `:` type($input) `->` type($result)
+  }];
+}
+
+def Comm_WaitOp : Comm_Op<"wait"> {
+  let summary = "ends what was begun";
+  let description = [{
+    The result is what arrived. `source` is what `started` sends.
+
+    Constraints:
+    - (C1) started is the result of a `comm.permute_start` of source.
+    - (C2) result has started's type.
+  }];
+  let arguments = (ins RankedTensorOf<[AnyType]>:$started,
+                       RankedTensorOf<[AnyType]>:$source);
+  let results = (outs RankedTensorOf<[AnyType]>:$result);
+  let assemblyFormat = [{
+    $started `from` $source attr-dict `:` functional-type(operands, results)
   }];
 }
 

@@ -52,8 +52,9 @@ struct Factor {
   /// one's layout; head h of it needs head h / groupSize here.
   int follows = -1;
   int64_t groupSize = 1;
-  /// For pools that hold the sequences of a batch: the batch factor. The two
-  /// are sharded over the same axes.
+  /// For pools that hold the sequences of a batch: the batch factor; for keys
+  /// that are spread as the queries are: the queries' tokens. The two are
+  /// sharded over the same axes.
   int alignedWith = -1;
 };
 

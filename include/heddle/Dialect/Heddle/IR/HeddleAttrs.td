@@ -207,6 +207,28 @@ def Heddle_RankTable : Heddle_Attr<"RankTable", "rank_table"> {
   }];
 }
 
+def Heddle_KeyMethod : I32EnumAttr<"KeyMethod", "how spread keys meet queries", [
+  I32EnumAttrCase<"Ring", 0, "ring">]> {
+  let cppNamespace = "::mlir::heddle";
+  let genSpecializedAttr = 0;
+}
+
+def Heddle_Keys : Heddle_Attr<"Keys", "keys"> {
+  let summary = "how keys that are spread over ranks meet the queries";
+  let description = [{
+    `#heddle.keys<ring {cp}>`: keys and values lie over cp as the queries do.
+    Queries stay; blocks of keys and values go from rank to rank, and the partial
+    results are merged (Ring Attention, Liu et al., arXiv:2310.01889). Without
+    this attribute every rank has all keys of its sequences.
+
+    **Constraints:** (C1) there is an axis.
+  }];
+  let parameters = (ins "KeyMethod":$method,
+                        ArrayRefParameter<"AxisRefAttr">:$axes);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
 def Heddle_BindingKind : I32EnumAttr<"BindingKind", "what a value is to a host", [
   I32EnumAttrCase<"Param", 0, "param">, I32EnumAttrCase<"Input", 1, "input">,
   I32EnumAttrCase<"State", 2, "state">, I32EnumAttrCase<"Output", 3, "output">]> {

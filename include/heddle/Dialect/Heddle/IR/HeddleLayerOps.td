@@ -212,7 +212,6 @@ class Heddle_AttentionLikeOp<string mnemonic> : Heddle_LayerOp<mnemonic,
     F64Attr:$scale, UnitAttr:$causal,
     DefaultValuedAttr<I64Attr, "0">:$window,
     OptionalAttr<Heddle_RankTable>:$kv_heads);
-  let arguments = attentionArguments;
 }
 
 def Heddle_AttentionOp : Heddle_AttentionLikeOp<"attention"> {
@@ -243,13 +242,16 @@ def Heddle_AttentionOp : Heddle_AttentionLikeOp<"attention"> {
       keys' first two dimensions.
     - (C4) blocks is B x M, lengths B.
     - (C5) window >= 0.
+    - (C6) with `keys` there are as many keys as queries, no blocks and no
+      lengths: key j is token j.
   }];
+  let arguments = !con(attentionArguments, (ins OptionalAttr<Heddle_Keys>:$keys));
   let results = (outs Heddle_Tensor:$result);
   let assemblyFormat = [{
     $query `,` $key `,` $value `pos` `(` $query_positions `,` $key_positions `)`
     (`blocks` `(` $blocks^ `)`)? (`lengths` `(` $lengths^ `)`)?
     `scale` $scale (`causal` $causal^)? (`window` $window^)?
-    (`kv_heads` $kv_heads^)? attr-dict `:` functional-type(operands, results)
+    (`kv_heads` $kv_heads^)? (`keys` $keys^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 
@@ -265,6 +267,7 @@ def Heddle_AttentionPartialOp : Heddle_AttentionLikeOp<"attention_partial"> {
     - (C1) to (C5) as for `heddle.attention`.
     - (C6) result and lse are f32; lse is B x T x H.
   }];
+  let arguments = attentionArguments;
   let results = (outs Heddle_Tensor:$result, Heddle_Tensor:$lse);
   let assemblyFormat = [{
     $query `,` $key `,` $value `pos` `(` $query_positions `,` $key_positions `)`

@@ -85,4 +85,18 @@ def Heddle_TakeUnitsOp : Heddle_LocalOp<"take_units"> {
   }];
 }
 
+def Heddle_FillOp : Heddle_LocalOp<"fill"> {
+  let summary = "one value everywhere";
+  let description = [{
+    What a merge of partial attentions begins with: results of 0, and log-sum-exp
+    of minus infinity.
+
+    Constraints:
+    - (C1) result is f32.
+  }];
+  let arguments = (ins F64Attr:$value);
+  let results = (outs Heddle_Tensor:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+}
+
 #endif // HEDDLE_DIALECT_HEDDLE_IR_HEDDLELOCALOPS_TD

@@ -38,7 +38,9 @@ def AnnotatePass : Pass<"heddle-annotate", "::mlir::ModuleOp"> {
 
     Runs the strategies in order. `tensor(tp)` shards attention by heads, gated
     units by their hidden width, embedding and logits by vocabulary (Megatron-LM,
-    arXiv:1909.08053); `data(dp)` shards the batch. After each, shardings are
+    arXiv:1909.08053); `data(dp)` shards the batch; `sequence(tp)` the tokens of
+    norms and the residual (arXiv:2205.05198); `ring(cp)` all tokens, with keys
+    and values that go round (arXiv:2310.01889). After each, shardings are
     propagated through the ops' factor rules to a fixpoint; what an earlier
     strategy decided is never changed by a later one. Key/value heads follow the
     query heads that read them: by a sub-axis where ranks divide, by a table
@@ -55,6 +57,9 @@ def AnnotatePass : Pass<"heddle-annotate", "::mlir::ModuleOp"> {
     Option<"strategy", "strategy", "std::string", /*default=*/"\"\"",
            "Strategies in order, as in \"tensor(tp);data(dp)\"; empty: the "
            "defaults of the mesh's axis names">,
+    Option<"layout", "layout", "std::string", /*default=*/"\"\"",
+           "How tokens are dealt to the ranks that share a sequence: zigzag "
+           "(the default), striped, contiguous, cyclic">,
     Option<"strictDivisibility", "strict-divisibility", "bool",
            /*default=*/"false",
            "Refuse sizes that do not divide instead of padding">,

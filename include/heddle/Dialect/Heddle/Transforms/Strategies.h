@@ -19,6 +19,22 @@
 
 namespace mlir::heddle {
 
+/// How tokens are dealt to the ranks that share a sequence.
+enum class TokenLayout {
+  /// 2n parts for n ranks; rank r has parts r and 2n - 1 - r, so that causal
+  /// attention is the same work for all.
+  Zigzag,
+  /// Token i is rank i mod n's (Striped Attention, arXiv:2311.09431).
+  Striped,
+  Contiguous,
+  /// Blocks of 64 tokens, dealt in turn.
+  Cyclic,
+};
+
+/// By the names "zigzag", "striped", "contiguous", "cyclic"; empty: zigzag.
+FailureOr<TokenLayout>
+parseTokenLayout(StringRef name, function_ref<InFlightDiagnostic()> emitError);
+
 struct Strategy {
   std::string name;
   std::string axis;
@@ -30,7 +46,7 @@ struct Strategy {
 FailureOr<SmallVector<Strategy>> parseStrategies(StringRef text, MeshOp mesh);
 
 /// Marks the values that the strategy decides. Warns if it finds none.
-void seedStrategy(const Strategy &strategy, ModuleOp module,
+void seedStrategy(const Strategy &strategy, TokenLayout layout, ModuleOp module,
                   Propagation &propagation);
 
 } // namespace mlir::heddle

@@ -211,6 +211,9 @@ def Plan_GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
 def Plan_CollectiveOp : Plan_Op<"collective", [AttrSizedOperandSegments]> {
   let summary = "one rank's part of a collective";
   let description = [{
+    With `async` the rank goes on; until a `plan.wait` of this id the source is
+    not written and the destination neither read nor written.
+
     `elements` counts as in runtime/schema/plan.fbs; `some` says how many of
     them take part, the leading ones. `id` is the same on all ranks of a class.
 
@@ -225,12 +228,32 @@ def Plan_CollectiveOp : Plan_Op<"collective", [AttrSizedOperandSegments]> {
                        I64Attr:$elements,
                        TypedArrayAttrBase<Heddle_AxisRef, "axes">:$group,
                        I64Attr:$id, I64Attr:$shift, StrAttr:$reduction,
-                       StrAttr:$reason, StrAttr:$origin);
+                       StrAttr:$reason, StrAttr:$origin,
+                       UnitAttr:$async);
   let assemblyFormat = [{
     $kind $source $destination (`scalars` `(` $scalars^ `)`)? $dtype
     `elements` $elements (`some` $some^)? `group` $group `id` $id `shift` $shift
-    `reduction` $reduction `because` $reason `origin` $origin attr-dict
+    `reduction` $reduction `because` $reason `origin` $origin
+    (`async` $async^)? attr-dict
   }];
+  let hasVerifier = 1;
+}
+
+def Plan_WaitOp : Plan_Op<"wait"> {
+  let summary = "waits for a collective that was begun";
+  let description = [{
+    ```mlir
+    plan.wait 7
+    ```
+
+    Goes on when the collective with this id that the rank began last is
+    complete.
+
+    Constraints:
+    - (C1) the program has a collective of this id, and it is `async`.
+  }];
+  let arguments = (ins I64Attr:$id);
+  let assemblyFormat = "$id attr-dict";
   let hasVerifier = 1;
 }
 
