@@ -10,7 +10,7 @@ Usage: check_report.py REPORT.json LAYERS RANKS [sequence TP WIDTH]
 - all of them over tp: sequences on other ranks of dp need none;
 - with `sequence`, a program of TP tokens or more has a reduce-scatter and an
   all-gather for each of those all-reduces, which send the same bytes
-  (Korthikanti et al., arXiv:2205.05198, section 4.2.2), and the last rows are
+  (Korthikanti et al., arXiv:2205.05198), and the last rows are
   summed. WIDTH is that of the residual.
 """
 
