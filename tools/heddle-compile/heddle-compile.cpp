@@ -85,6 +85,7 @@ static int run(const CommandLine &cl) {
     stream << llvm::json::Value(
         llvm::json::Object{{"heddle", "0.1.0"},
                            {"strategy", cl.strategy},
+                           {"layout", cl.layout},
                            {"weights", cl.weights},
                            {"activations", cl.activations},
                            {"cpu", cl.cpu}});

@@ -77,9 +77,8 @@ Value ProgramEmitter::validRows() {
 }
 
 Value ProgramEmitter::validElements(RankedTensorType type, int64_t each) {
-  auto rows = program->getAttrOfType<IntegerAttr>(HeddleDialect::kExtentAttr);
-  if (!rows || type.getRank() < 2 || type.getDimSize(0) != 1 ||
-      type.getDimSize(1) != rows.getInt())
+  if (!hasRowsOfTokens(type.getShape(), program->getAttrOfType<IntegerAttr>(
+                                            HeddleDialect::kExtentAttr)))
     return Value();
   if (each == 1)
     return validRows();
@@ -105,7 +104,7 @@ plan::RefAttr ProgramEmitter::ref(const Place &place, int64_t bytes,
       refs.scalars.push_back(value);
   };
   for (const AddressTerm &term : place.terms) {
-    const LoopScalars &loop = loops.find(term.loop)->second;
+    LoopScalars loop = loops.lookup(term.loop);
     Value value = term.scalar == LoopScalar::Iteration ? loop.iteration
                   : term.scalar == LoopScalar::NextIteration
                       ? loop.nextIteration
@@ -299,7 +298,7 @@ LogicalResult ProgramEmitter::emitRepeat(RepeatOp repeat, OpBuilder &builder) {
   Block *body = new Block();
   loopOp.getBody().push_back(body);
   Type i64 = builder.getI64Type();
-  LoopScalars &loop = loops[repeat];
+  LoopScalars loop;
   loop.iteration = body->addArgument(i64, loc);
   OpBuilder inner = OpBuilder::atBlockEnd(body);
   loop.nextIteration =
@@ -307,6 +306,7 @@ LogicalResult ProgramEmitter::emitRepeat(RepeatOp repeat, OpBuilder &builder) {
                              loop.iteration, constant(inner, 1));
   if (repeat.getKinds().size() == 1) {
     loop.ordinal = loop.iteration;
+    loops[repeat] = loop;
     if (failed(emitBlock(repeat.getKinds()[0].front(), inner)))
       return failure();
   } else {
@@ -315,6 +315,7 @@ LogicalResult ProgramEmitter::emitRepeat(RepeatOp repeat, OpBuilder &builder) {
       ordinals.push_back(repeat.getOrdinal(i));
     loop.ordinal = plan::LookupOp::create(
         inner, loc, i64, inner.getDenseI64ArrayAttr(ordinals), loop.iteration);
+    loops[repeat] = loop;
     Value kind = plan::LookupOp::create(
         inner, loc, i64, inner.getDenseI64ArrayAttr(order), loop.iteration);
     auto caseOp =
@@ -344,8 +345,9 @@ LogicalResult ProgramEmitter::emitOp(Operation *op, OpBuilder &builder) {
     return success();
   }
   if (auto wait = dyn_cast<comm::WaitOp>(op)) {
-    plan::WaitOp::create(builder, op->getLoc(),
-                         builder.getI64IntegerAttr(begun[wait.getStarted()]));
+    plan::WaitOp::create(
+        builder, op->getLoc(),
+        builder.getI64IntegerAttr(begun.lookup(wait.getStarted())));
     ++instructions;
     return success();
   }

@@ -56,7 +56,7 @@ private:
   llvm::StringMap<int32_t> regions, strings, kernels;
   // Of the program at hand.
   DenseMap<Value, int32_t> scalars;
-  llvm::MapVector<int64_t, int64_t> events; // by id of the collective
+  DenseMap<int64_t, int32_t> events; // by id of the collective
   std::vector<std::unique_ptr<fb::ParamT>> params;
   int32_t nextScalar = 0;
 };
@@ -417,12 +417,13 @@ LogicalResult Serializer::instruction(Operation *op, fb::BlockT &to) {
     if (collective.getAsync()) {
       // Each on a stream of its own, as far as there are some: none waits for
       // another one.
-      int64_t event = events.size();
+      constexpr int32_t kCommStreams = 7;
+      auto event = static_cast<int32_t>(events.size());
       events[collective.getId()] = event;
-      uint8_t stream = 1 + event % ::heddle::rt::kCommStreams;
+      auto stream = static_cast<uint8_t>(1 + event % kCommStreams);
       to.instrs.back()->stream = stream;
       fb::RecordT record;
-      record.event = static_cast<int32_t>(event);
+      record.event = event;
       push(to, std::move(record), op);
       to.instrs.back()->stream = stream;
     }
@@ -430,7 +431,7 @@ LogicalResult Serializer::instruction(Operation *op, fb::BlockT &to) {
   }
   if (auto wait = dyn_cast<plan::WaitOp>(op)) {
     fb::WaitT body;
-    body.event = static_cast<int32_t>(events.lookup(wait.getId()));
+    body.event = events.lookup(wait.getId());
     push(to, std::move(body), op);
     return success();
   }

@@ -452,14 +452,12 @@ int64_t cpu::queryLanesUnits(const AttentionSpec &spec,
 
 Value cpu::queryLanesUnitsToCompute(KernelBuilder &b,
                                     const AttentionSpec &spec) {
-  if (!b.validRows)
-    return b.index(queryLanesUnits(spec, b.target));
-  // Of the one sequence that a kernel with an extent has: tiles of queries in
-  // order of their tokens.
+  // Tiles of queries stand in order of their tokens, and a kernel with an
+  // extent has one sequence.
   int64_t queries = vectorsOf(spec, b.target) * b.lanes();
   Value live = b.imul(b.rowsToCompute(spec.t), spec.group());
   return b.imul(b.idiv(b.iadd(live, queries - 1), queries),
-                spec.h / spec.group());
+                spec.b * (spec.h / spec.group()));
 }
 
 void cpu::emitQueryLanes(KernelBuilder &b, const AttentionSpec &spec,

@@ -87,18 +87,24 @@ LogicalResult cpu::addRowOp(RowProgram &p, RmsNormOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// add, bias_add, glu
+// add, bias_add, glu, fill
 //===----------------------------------------------------------------------===//
+
+/// A result whose elements are those of the operands, one by one.
+static RowItem elementwise(RowProgram &p, Operation *op) {
+  RowItem item;
+  item.op = op;
+  item.extent = p.extentOf(op->getResult(0));
+  item.anyGroups = true;
+  item.results = {op->getResult(0)};
+  item.laneInputs.assign(op->operand_begin(), op->operand_end());
+  return item;
+}
 
 LogicalResult cpu::addRowOp(RowProgram &p, AddOp op) {
   if (failed(expectFloats(op)) || failed(p.expectRows(op, op.getResult())))
     return failure();
-  RowItem item;
-  item.op = op;
-  item.extent = p.extentOf(op.getResult());
-  item.anyGroups = true;
-  item.results = {op.getResult()};
-  item.laneInputs = {op.getLhs(), op.getRhs()};
+  RowItem item = elementwise(p, op);
   item.compute = [&p, op](RowItem &, Lane lane) mutable {
     return p.b().fadd(p.lanes(op.getLhs(), lane), p.lanes(op.getRhs(), lane));
   };
@@ -126,16 +132,23 @@ LogicalResult cpu::addRowOp(RowProgram &p, BiasAddOp op) {
 LogicalResult cpu::addRowOp(RowProgram &p, GluOp op) {
   if (failed(expectFloats(op)) || failed(p.expectRows(op, op.getResult())))
     return failure();
-  RowItem item;
-  item.op = op;
-  item.extent = p.extentOf(op.getResult());
-  item.anyGroups = true;
+  RowItem item = elementwise(p, op);
   item.heavy = op.getKind() != GluKind::Relu;
-  item.results = {op.getResult()};
-  item.laneInputs = {op.getGate(), op.getUp()};
   item.compute = [&p, op](RowItem &, Lane lane) mutable {
     Value gate = p.lanes(op.getGate(), lane), up = p.lanes(op.getUp(), lane);
     return p.b().fmul(buildActivation(p.b(), op.getKind(), gate), up);
+  };
+  p.add(std::move(item));
+  return success();
+}
+
+LogicalResult cpu::addRowOp(RowProgram &p, FillOp op) {
+  if (failed(p.expectRows(op, op.getResult())))
+    return failure();
+  RowItem item = elementwise(p, op);
+  item.compute = [&p, op](RowItem &, Lane) mutable {
+    return p.b().constant(p.b().lanesOf(p.b().getF32Type()),
+                          op.getValue().convertToDouble());
   };
   p.add(std::move(item));
   return success();

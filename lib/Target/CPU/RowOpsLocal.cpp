@@ -365,23 +365,3 @@ LogicalResult cpu::addRowOp(RowProgram &p, TakeUnitsOp op) {
   p.add(std::move(item));
   return success();
 }
-
-//===----------------------------------------------------------------------===//
-// fill
-//===----------------------------------------------------------------------===//
-
-LogicalResult cpu::addRowOp(RowProgram &p, FillOp op) {
-  if (failed(p.expectRows(op, op.getResult())))
-    return failure();
-  RowItem item;
-  item.op = op;
-  item.extent = p.extentOf(op.getResult());
-  item.anyGroups = true;
-  item.results = {op.getResult()};
-  item.compute = [&p, op](RowItem &, Lane) mutable {
-    return p.b().constant(p.b().lanesOf(p.b().getF32Type()),
-                          op.getValue().convertToDouble());
-  };
-  p.add(std::move(item));
-  return success();
-}

@@ -42,9 +42,6 @@ constexpr uint32_t kBundleVersion = 1;
 /// Version of the plan schema's meaning (fb::Plan::version).
 constexpr int32_t kPlanVersion = 1;
 
-/// Streams 1 to this many may hold a collective that is under way, one each.
-constexpr int kCommStreams = 7;
-
 /// The signature of every generated kernel: operand addresses, the scalar
 /// block, and which of `tiles` equal pieces of the work to do.
 using KernelFn = void (*)(void *const *operands, const int64_t *scalars,

@@ -14,12 +14,9 @@
 
 #include "KernelRun.h"
 
-#include "heddle_rt/packing.h"
-
 #include <functional>
 
 using namespace ::heddle::test;
-namespace rt = ::heddle::rt;
 
 namespace {
 
@@ -125,40 +122,19 @@ TEST(Extent, ProductsWithRowMajorWeights) {
 /// Weights as panels; activations in fp32, or in int8 blocks.
 Extents panels(const std::string &format, bool integers) {
   constexpr int64_t kOut = 70, kIn = 96;
-  bool plain = format == "bf16";
-  std::string x =
-      tensor({1, kRows, kIn}, integers ? "!heddle.q8" : std::string("f32"));
-  std::string w = "tensor<70x96x" + std::string(plain ? "" : "!heddle.") +
-                  format + ", #heddle.packing<\"panel16@1\">>";
+  Panels weight(format, kOut, kIn, 3);
+  std::string x = tensor({1, kRows, kIn}, integers ? "!heddle.q8" : "f32");
   std::string y = tensor({1, kRows, kOut}, "f32");
-  std::vector<uint8_t> stored =
-      plain ? encodeHalves(format, randomNumbers(kOut * kIn, 3))
-            : randomBlocks(format, kOut, kIn, 3);
-  rt::DType dtype = plain              ? rt::DType::bf16
-                    : format == "q4_1" ? rt::DType::q4_1
-                                       : rt::DType::q8_0;
-  const rt::Packing &packing = *rt::findPacking("panel16@1");
-  std::vector<uint8_t> packed(
-      static_cast<size_t>(packing.bytes(kOut, kIn, dtype)));
-  packing.pack(stored.data(), kOut, kIn, dtype, packed.data());
-  auto set = [integers, packed](KernelRun &run) {
-    if (integers) {
-      // Scales near one, sums and offsets as they come: not what a quantiser
-      // would give, but numbers.
-      std::mt19937_64 engine(4);
-      std::vector<uint8_t> bytes(kRows * kIn / 32 * 48);
-      for (size_t at = 0; at < bytes.size(); ++at)
-        bytes[at] = static_cast<uint8_t>(
-            at % 48 < 16 && at % 4 == 3 ? 0x3f : engine() >> 40 & 0x7f);
-      run.setBytes(0, bytes);
-    } else {
+  auto set = [integers, bytes = weight.bytes](KernelRun &run) {
+    if (integers)
+      run.setBytes(0, quantise(randomNumbers(kRows * kIn, 4)));
+    else
       run.setRandom(0);
-    }
-    run.setBytes(1, packed);
+    run.setBytes(1, bytes);
   };
-  return {kernel({x, w},
-                 "%r = heddle.linear %0, %1 : (" + x + ", " + w + ") -> " + y +
-                     "\n return %r : " + y,
+  return {kernel({x, weight.type},
+                 "%r = heddle.linear %0, %1 : (" + x + ", " + weight.type +
+                     ") -> " + y + "\n return %r : " + y,
                  {y}, kAttributes),
           {0},
           2,

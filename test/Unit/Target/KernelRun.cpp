@@ -9,6 +9,7 @@
 #include "KernelRun.h"
 
 #include "base/cpu_features.h"
+#include "heddle_rt/packing.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
@@ -290,6 +291,53 @@ Numbers decodeBlocks(const std::string &format,
       values.push_back(decodeBlockElement(
           format, data.data() + r * (columns / f.elements) * f.bytes, c));
   return values;
+}
+
+Panels::Panels(const std::string &format, int64_t n, int64_t k, uint64_t seed) {
+  bool plain = format == "f16" || format == "bf16";
+  type = "tensor<" + std::to_string(n) + "x" + std::to_string(k) + "x" +
+         (plain ? "" : "!heddle.") + format +
+         ", #heddle.packing<\"panel16@1\">>";
+  std::vector<uint8_t> blocks;
+  if (plain) {
+    Numbers drawn = randomNumbers(static_cast<size_t>(n * k), seed);
+    blocks = encodeHalves(format, drawn);
+    values = decodeHalves(format, blocks);
+  } else {
+    blocks = randomBlocks(format, n, k, seed);
+    values = decodeBlocks(format, blocks, n, k);
+  }
+  ::heddle::rt::DType dtype = format == "q8_0"   ? ::heddle::rt::DType::q8_0
+                              : format == "q4_0" ? ::heddle::rt::DType::q4_0
+                              : format == "q4_1" ? ::heddle::rt::DType::q4_1
+                              : format == "f16"  ? ::heddle::rt::DType::f16
+                                                 : ::heddle::rt::DType::bf16;
+  const ::heddle::rt::Packing &packing =
+      *::heddle::rt::findPacking("panel16@1");
+  bytes.resize(static_cast<size_t>(packing.bytes(n, k, dtype)));
+  packing.pack(blocks.data(), n, k, dtype, bytes.data());
+}
+
+std::vector<uint8_t> quantise(const Numbers &x) {
+  std::vector<uint8_t> bytes(x.size() / 32 * 48);
+  for (size_t block = 0; block < x.size() / 32; ++block) {
+    double top = 0;
+    for (size_t i = 0; i < 32; ++i)
+      top = std::max(top, std::fabs(x[block * 32 + i]));
+    float scale = static_cast<float>(top) / 127.0f;
+    uint8_t *out = bytes.data() + block * 48;
+    int32_t sum = 0;
+    for (size_t i = 0; i < 32; ++i) {
+      double q = top > 0 ? std::nearbyint(x[block * 32 + i] * (127 / top)) : 0;
+      sum += static_cast<int32_t>(q);
+      out[16 + i] = static_cast<uint8_t>(static_cast<int8_t>(q));
+    }
+    std::memcpy(out, &scale, 4);
+    std::memcpy(out + 4, &sum, 4);
+    float offset = static_cast<float>(sum) * scale;
+    std::memcpy(out + 8, &offset, 4);
+  }
+  return bytes;
 }
 
 //===----------------------------------------------------------------------===//

@@ -122,6 +122,19 @@ Numbers decodeBlocks(const std::string &format,
                      const std::vector<uint8_t> &data, int64_t rows,
                      int64_t columns);
 
+/// A packed matrix with the numbers that it stands for.
+struct Panels {
+  std::string type;
+  std::vector<uint8_t> bytes;
+  Numbers values;
+
+  Panels(const std::string &format, int64_t n, int64_t k, uint64_t seed);
+};
+
+/// Blocks of activations, {fp32 scale, i32 sum, fp32 scale * sum, 0, 32 int8},
+/// by the definition of heddle.quantize.
+std::vector<uint8_t> quantise(const Numbers &x);
+
 } // namespace heddle::test
 
 #endif // HEDDLE_TEST_UNIT_TARGET_KERNELRUN_H

@@ -165,6 +165,12 @@ bool mlir::heddle::isLocal(Operation *op) {
   return func && func->hasAttr(HeddleDialect::kLocalAttr);
 }
 
+bool mlir::heddle::hasRowsOfTokens(ArrayRef<int64_t> shape,
+                                   IntegerAttr extent) {
+  return extent && shape.size() >= 2 && shape[0] == 1 &&
+         shape[1] == extent.getInt();
+}
+
 FailureOr<SmallVector<int64_t>>
 mlir::heddle::getKernelAliases(func::FuncOp kernel) {
   StringRef name = HeddleDialect::kAliasesAttr;

@@ -49,7 +49,7 @@ private:
   FailureOr<RankTableAttr> kvHeadTable(Value query, Value key);
   FailureOr<Value> convertRing(AttentionOp op, ArrayRef<Value> operands,
                                RankedTensorType result, OpBuilder &builder);
-  /// A local value whose padding in dimension `dim` is `identity`.
+  /// The local value, with padding in dimension `dim` that is `identity`.
   FailureOr<Value> maskPadding(Value global, size_t dim, Value local,
                                double identity, OpBuilder &builder);
   FailureOr<RankTableAttr> sequenceTable(Value logits);
@@ -161,7 +161,8 @@ FailureOr<Value> Partitioner::maskPadding(Value global, size_t dim, Value local,
   FailureOr<Layout> layout = layoutOf(global, dim);
   if (failed(layout))
     return failure();
-  if (layout->axes.empty() || !layout->hasPadding())
+  if (layout->axes.empty() || !layout->hasPadding() ||
+      (identity == 0 && padsZero(global)))
     return local;
   *layout = layout->compact();
   ++masks;
@@ -191,6 +192,13 @@ FailureOr<Value> Partitioner::convertRing(AttentionOp op,
            << op.getKey().getType();
   if (!result.getElementType().isF32())
     return op.emitOpError("expected a result in f32, got ") << result;
+  if (queries->ranks == 1)
+    return AttentionOp::create(builder, op.getLoc(), result, operands[0],
+                               operands[1], operands[2], operands[3],
+                               operands[4], Value(), Value(), op.getScaleAttr(),
+                               op.getCausalAttr(), op.getWindowAttr(), *kvHeads,
+                               KeysAttr())
+        .getResult();
   // A token that does not exist is no key.
   FailureOr<Value> keyPositions =
       maskPadding(op.getKeyPositions(), 1, operands[4], -1, builder);
@@ -287,8 +295,6 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
         if (factors.empty() ||
             rule.factors[factors[0]].kind != FactorKind::Sum ||
             isIndexed(factors[0]))
-          continue;
-        if (padsZero(op->getOperand(n)))
           continue;
         FailureOr<Value> masked =
             maskPadding(op->getOperand(n), i, operands[n], 0, builder);

@@ -47,16 +47,13 @@ static std::optional<std::pair<int64_t, int64_t>> rowSpace(Operation *op) {
   return std::make_pair(shapeOf(rows)[0], shapeOf(rows)[1]);
 }
 
-/// Whether a group's rows are the tokens of one sequence, `extent` of them.
-static bool hasTokenRows(ArrayRef<Operation *> group, int64_t extent) {
-  auto isTokens = [&](ArrayRef<int64_t> shape) {
-    return shape.size() >= 2 && shape[0] == 1 && shape[1] == extent;
-  };
+/// Whether a group's rows are the tokens of one sequence.
+static bool hasTokenRows(ArrayRef<Operation *> group, IntegerAttr extent) {
   return llvm::all_of(group, [&](Operation *op) {
     if (auto rows = rowSpace(op))
-      return rows->first == 1 && rows->second == extent;
+      return hasRowsOfTokens({rows->first, rows->second}, extent);
     if (isa<LinearOp, AttentionOp, AttentionPartialOp>(op))
-      return isTokens(shapeOf(op->getOperand(0)));
+      return hasRowsOfTokens(shapeOf(op->getOperand(0)), extent);
     return isView(op);
   });
 }
@@ -64,7 +61,7 @@ static bool hasTokenRows(ArrayRef<Operation *> group, int64_t extent) {
 /// Whether rows of `value` that nobody asks for have to be right all the same:
 /// an index says which rows count, and tells it to other ranks too. Rows of
 /// numbers are ignored by whoever has the index.
-static bool needsAllRows(Value value, int64_t extent) {
+static bool needsAllRows(Value value, IntegerAttr extent) {
   return isa<IntegerType>(getElementTypeOrSelf(value.getType())) &&
          llvm::any_of(value.getUsers(), [&](Operation *user) {
            return !hasTokenRows(user, extent);
@@ -179,18 +176,8 @@ void Schedule::scheduleBlock(Block &block) {
     // input together.
     bool progress = false;
     llvm::DenseMap<Value, size_t> products; // the step of an input's products
-    auto isRowGroup = [&](Operation *op) {
-      return rowSpace(op) && isReady(op);
-    };
-    bool onlyWaits = false;
-    auto isNext = [&](Operation *op) {
-      return !rowSpace(op) && isa<comm::WaitOp>(op) == onlyWaits && isReady(op);
-    };
-    if (llvm::none_of(remaining, isNext) &&
-        llvm::none_of(remaining, isRowGroup))
-      onlyWaits = true;
     for (Operation *op : llvm::to_vector(remaining)) {
-      if (!isNext(op))
+      if (rowSpace(op) || isa<comm::WaitOp>(op) || !isReady(op))
         continue;
       issue(op);
       progress = true;
@@ -225,7 +212,15 @@ void Schedule::scheduleBlock(Block &block) {
         grown = true;
       }
     }
-    steps.push_back(group);
+    if (!group.empty()) {
+      steps.push_back(group);
+      continue;
+    }
+    for (Operation *op : llvm::to_vector(remaining))
+      if (isa<comm::WaitOp>(op) && isReady(op)) {
+        issue(op);
+        steps.push_back({op});
+      }
   }
 
   Operation *terminator =
@@ -308,10 +303,9 @@ func::FuncOp Schedule::kernelFor(ArrayRef<Operation *> group,
   kernel->setAttr(HeddleDialect::kKernelAttr, builder.getUnitAttr());
   kernel->setAttr(HeddleDialect::kLocalAttr, builder.getUnitAttr());
   kernel->setAttr(HeddleDialect::kMeshAttr, mesh);
-  if (extent && hasTokenRows(group, extent.getInt()) &&
-      llvm::none_of(outputs, [&](Value output) {
-        return needsAllRows(output, extent.getInt());
-      }))
+  if (extent && hasTokenRows(group, extent) &&
+      llvm::none_of(outputs,
+                    [&](Value output) { return needsAllRows(output, extent); }))
     kernel->setAttr(HeddleDialect::kExtentAttr, extent);
   if (!aliases.empty())
     kernel->setAttr(HeddleDialect::kAliasesAttr, aliases);

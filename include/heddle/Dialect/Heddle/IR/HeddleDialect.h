@@ -55,6 +55,10 @@ RankedTensorType withSharding(RankedTensorType type, ShardingAttr sharding);
 /// True in functions marked heddle.local.
 bool isLocal(Operation *op);
 
+/// True if a value of this shape has a row for each token of one sequence, all
+/// of a program's extent (a function's `heddle.extent`; null: it has none).
+bool hasRowsOfTokens(ArrayRef<int64_t> shape, IntegerAttr extent);
+
 /// For each result of a kernel function the argument whose memory it updates,
 /// or -1. Fails, with a message, if `heddle.aliases` is malformed.
 FailureOr<SmallVector<int64_t>> getKernelAliases(func::FuncOp kernel);
