@@ -11,11 +11,13 @@
 #include "base/half.h"
 #include "heddle_rt/convert.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <map>
+#include <set>
 
 using namespace heddle::rt;
 using namespace heddle::rt::test;
@@ -229,6 +231,58 @@ TEST(LoadWeights, QuantisesToQ8_0) {
   std::vector<float> got = loaded(plan, source);
   for (size_t i = 0; i < 64; ++i)
     EXPECT_NEAR(got[i], static_cast<float>(i) - 20, 43.0f / 127);
+}
+
+// Every block format that a plan may hold can be drawn: half a step of the
+// coarsest group away from the values, and all codes are used.
+TEST(LoadWeights, DrawsEveryBlockFormat) {
+  std::unique_ptr<WeightSource> source = WeightSource::open("random:7").take();
+  RecipePlan plain({}, DType::f32, {whole(3), whole(256)});
+  plain.recipe->random_offset = 0.25f;
+  std::vector<float> exact = loaded(plain, *source);
+  struct Format {
+    DType dtype;
+    float steps; // in a block, from end to end
+    size_t block;
+  };
+  for (Format format :
+       {Format{DType::q4_0, 16, 32}, Format{DType::q4_1, 15, 32},
+        Format{DType::q5_0, 32, 32}, Format{DType::q5_1, 31, 32},
+        Format{DType::q8_0, 254, 32}, Format{DType::q6_k, 64, 16}}) {
+    SCOPED_TRACE(dtypeName(format.dtype));
+    RecipePlan plan({}, format.dtype, {whole(3), whole(256)});
+    plan.recipe->random_offset = 0.25f;
+    std::vector<float> got = loaded(plan, *source);
+    ASSERT_EQ(got.size(), exact.size());
+    std::set<float> codes;
+    for (size_t first = 0; first < exact.size(); first += format.block) {
+      auto begin = exact.begin() + static_cast<std::ptrdiff_t>(first);
+      auto [lo, hi] = std::minmax_element(
+          begin, begin + static_cast<std::ptrdiff_t>(format.block));
+      bool minimum = format.dtype == DType::q4_1 || format.dtype == DType::q5_1;
+      float range =
+          minimum ? *hi - *lo : 2 * std::max(std::fabs(*lo), std::fabs(*hi));
+      // One end of the symmetric formats has a code less; the scales of q6_k
+      // have eight bits.
+      float step = range / format.steps;
+      for (size_t i = first; i < first + format.block; ++i) {
+        EXPECT_NEAR(got[i], exact[i], minimum ? 0.51f * step : 1.02f * step)
+            << i;
+        if (first / format.block == 0)
+          codes.insert(got[i]);
+      }
+    }
+    EXPECT_GT(codes.size(), 5u);
+  }
+  // Weights of a file are not made coarser on the way.
+  RecipePlan plan({}, DType::q4_0, {whole(1), whole(64)});
+  FakeSource file("safetensors");
+  file.addCounting("w", DType::f32, {1, 64}, -20);
+  TestSession run(plan.b.bundle());
+  Status status = run->loadWeights(file, nullptr);
+  EXPECT_NE(status.message().find("expected q4_0 elements, found f32"),
+            std::string::npos)
+      << status.message();
 }
 
 // GGUF's interleaved rows, against the definition written out for one head of

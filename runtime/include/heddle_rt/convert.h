@@ -17,7 +17,8 @@ namespace heddle::rt {
 bool canEncode(DType dtype);
 
 /// Stores `count` floats (a multiple of the block) as `dtype`: f16 and bf16
-/// round to nearest even, q8_0 is ggml's (scale = largest magnitude / 127).
+/// round to nearest even; blocks are ggml's, with the scales that put the value
+/// furthest from 0 (of q4_1 and q5_1: both ends) on a code.
 void encodeFromFloat(DType dtype, const float *values, int64_t count,
                      uint8_t *out);
 

@@ -9,9 +9,7 @@
 #include "heddle_rt/convert.h"
 
 #include "base/half.h"
-
-#include <algorithm>
-#include <cmath>
+#include "base/quantize.h"
 
 namespace heddle::rt {
 namespace {
@@ -20,28 +18,11 @@ void store16(uint8_t *out, uint16_t value) {
   std::memcpy(out, &value, sizeof(value));
 }
 
-/// One block of 32: an f16 scale and 32 signed bytes.
-void encodeQ8_0(const float *values, uint8_t *out) {
-  float largest = 0;
-  for (int i = 0; i < 32; ++i)
-    largest = std::max(largest, std::fabs(values[i]));
-  float scale = largest / 127.0f;
-  float inverse = scale != 0 ? 1.0f / scale : 0.0f;
-  store16(out, toF16(scale));
-  for (int i = 0; i < 32; ++i) {
-    float rounded = std::round(values[i] * inverse);
-    // NaN and infinities have no place in a block; they become 0.
-    int8_t stored =
-        std::fabs(rounded) <= 127.0f ? static_cast<int8_t>(rounded) : int8_t{0};
-    out[2 + i] = static_cast<uint8_t>(stored);
-  }
-}
-
 } // namespace
 
 bool canEncode(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 ||
-         dtype == DType::q8_0;
+         blockEncoder(dtype);
 }
 
 void encodeFromFloat(DType dtype, const float *values, int64_t count,
@@ -59,12 +40,14 @@ void encodeFromFloat(DType dtype, const float *values, int64_t count,
     for (int64_t i = 0; i < count; ++i)
       store16(out + 2 * i, toBf16(values[i]));
     return;
-  case DType::q8_0:
-    for (int64_t i = 0; i + 32 <= count; i += 32)
-      encodeQ8_0(values + i, out + i / 32 * 34);
-    return;
   default:
-    return; // excluded by canEncode
+    // None: excluded by canEncode.
+    if (EncodeBlock encode = blockEncoder(dtype))
+      for (int64_t n = blockElements(dtype); count >= n; count -= n) {
+        encode(values, out);
+        values += n;
+        out += blockBytes(dtype);
+      }
   }
 }
 

@@ -164,8 +164,9 @@ private:
     if (seed_) {
       if (!canEncode(dtype))
         problems_.add("tensor '", job.name,
-                      "': expected f32, f16, bf16 or "
-                      "q8_0 storage for random values, got ",
+                      "': expected a format that random values can be stored "
+                      "in (f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, "
+                      "q6_k), got ",
                       dtypeName(dtype));
       jobs_.push_back(std::move(job));
       return;
@@ -193,7 +194,11 @@ private:
                     shapeString(job.info->shape));
       return;
     }
-    if (job.info->dtype != dtype && !canEncode(dtype)) {
+    // Nothing but q8_0 is made of other weights on the way: what coarser
+    // formats lose depends on how they are made.
+    bool makes =
+        canEncode(dtype) && (blockElements(dtype) == 1 || dtype == DType::q8_0);
+    if (job.info->dtype != dtype && !makes) {
       problems_.add("tensor '", stored, "': expected ", dtypeName(dtype),
                     " elements, found ", dtypeName(job.info->dtype));
       return;

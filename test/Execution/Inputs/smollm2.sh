@@ -17,4 +17,6 @@ if command -v mpirun >/dev/null; then
 else
   echo "tp=3, processes: no mpirun"
 fi
+heddle-run "$temp.3.heddle" --weights random:7 bench --prompt-tokens 16 \
+  --max-new-tokens 4 2>&1 | grep -c "^round" | sed "s/^/rounds with drawn weights: /"
 rm -f "$temp".*.heddle
