@@ -356,6 +356,15 @@ TEST(Bundle, RefusesPlansThatCannotRun) {
          record.event = -1;
          return record;
        }())},
+      {"expected a modulus of 0 to 65530, got 65531", emit([] {
+         fb::WaitT wait;
+         wait.event = 6;
+         wait.index = 0;
+         wait.modulus = 65531;
+         return wait;
+       }())},
+      {"expected a stream of 0 to 7, got 8",
+       [&](Builder &b) { loopInstr(b, 0).stream = 8; }},
       {"expected at least one block", emit(fb::CaseT())},
       {"expected a mesh axis of 0 to 1, got 2", [](Builder &b) { b.coord(2); }},
       {"expected a table of 0 to 1, got 2",

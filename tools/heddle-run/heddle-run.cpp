@@ -459,10 +459,10 @@ int main(int argc, char **argv) {
                  "Worker threads; 0 = one per processor")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option(
-      "--trace", options.trace,
-      "Write a trace that Perfetto opens, one row per rank; under MPI "
-      "one file per rank, TRACE.RANK");
+  app.add_option("--trace", options.trace,
+                 "Write a trace that Perfetto opens, one row per rank and "
+                 "stream; under MPI "
+                 "one file per rank, TRACE.RANK");
   app.add_flag("--poison", options.poison,
                "Fill fresh memory with NaNs before anything runs");
   app.require_subcommand(1);

@@ -62,6 +62,8 @@ struct CollectiveCall {
   /// send/recv: the peer's world rank and the message's tag.
   int32_t peer = -1;
   int64_t tag = 0;
+  /// False where the caller has other work until `done`.
+  bool urgent = true;
 };
 
 /// Runs small pieces of work on the executor's workers; communicators use it to

@@ -110,6 +110,8 @@ private:
               instr.op(), " and ", instr.location());
       return;
     }
+    if (!inRange(instr.stream(), 0, PlanLimits::streams - 1, "a stream"))
+      return;
     switch (instr.body_type()) {
     case fb::Body_ScalarInstr:
       return check(*instr.body_as_ScalarInstr());
@@ -357,11 +359,11 @@ private:
   }
 
   void checkEvent(int32_t event, int32_t index, int64_t modulus) {
-    inRange(event, 0, PlanLimits::events - 1, "an event");
-    if (index != -1)
+    if (!inRange(event, 0, PlanLimits::events - 1, "an event") ||
+        !inRange(modulus, 0, PlanLimits::events - event, "a modulus"))
+      return;
+    if (index != -1 || modulus > 0)
       scalar(index, "the event's index");
-    if (modulus < 0)
-      problem("expected a modulus of at least 0, got ", modulus);
   }
 
   const fb::Plan &plan_;

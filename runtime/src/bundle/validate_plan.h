@@ -38,6 +38,7 @@ struct PlanLimits {
   static constexpr int64_t tiles = 0xffff;
   static constexpr int64_t blockDepth = 64;
   static constexpr int64_t events = 1 << 16;
+  static constexpr int64_t streams = 8;
   static constexpr int64_t dims = 8;
   static constexpr int64_t bytes = int64_t{1} << 46;
   static constexpr int64_t trips = int64_t{1} << 40;

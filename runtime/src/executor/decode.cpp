@@ -115,7 +115,15 @@ private:
     }
   }
 
+  /// Only collectives and messages run while the rank goes on. Other work on
+  /// their stream waits for them; on stream 0 the order of the program is the
+  /// order of everything else.
   void instruction(const fb::Instr &instr) {
+    bool records = instr.body_type() == fb::Body_Record;
+    if (instr.stream() != 0 && !records) {
+      size_t code = emit(Op::awaitStream, "wait");
+      at(code).stream = instr.stream();
+    }
     switch (instr.body_type()) {
     case fb::Body_ScalarInstr:
       return scalar(*instr.body_as_ScalarInstr());
@@ -161,15 +169,16 @@ private:
       at(code).index = address(*put->destination());
       return;
     }
-    // A rank runs one instruction after the other whatever their streams: the
-    // order of the program is one of the orders that streams and events allow.
-    // A wait never waits, since what it waits for came before it.
-    case fb::Body_Record:
-      emit(Op::nothing, "record");
-      return;
-    case fb::Body_Wait:
-      emit(Op::nothing, "wait");
-      return;
+    case fb::Body_Record: {
+      const fb::Record *record = instr.body_as_Record();
+      return event(Op::record, "record", record->event(), record->index(),
+                   record->modulus());
+    }
+    case fb::Body_Wait: {
+      const fb::Wait *wait = instr.body_as_Wait();
+      return event(Op::wait, "wait", wait->event(), wait->index(),
+                   wait->modulus());
+    }
     case fb::Body_Mark:
       emit(Op::nothing, "mark", instr.body_as_Mark()->name()->str());
       return;
@@ -217,6 +226,19 @@ private:
     default:
       return; // refused by verifyPlan
     }
+  }
+
+  void event(Op op, const char *kind, int32_t event, int32_t index,
+             int64_t modulus) {
+    size_t code = emit(op, kind);
+    at(code).index = event;
+    at(code).stream = instr_->stream();
+    if (modulus > 0) {
+      at(code).a = index;
+      at(code).imm = modulus;
+    }
+    int64_t last = event + std::max<int64_t>(modulus, 1);
+    out_.events = std::max(out_.events, static_cast<int32_t>(last));
   }
 
   void loopBody(size_t begin, Op end, const char *kind, const fb::Block &body) {
@@ -343,6 +365,7 @@ private:
     code.root = instr.root();
     size_t index = emit(Op::collective, collectiveName(code.op));
     at(index).index = static_cast<int32_t>(out_.collectives.size());
+    at(index).stream = instr_->stream();
     out_.collectives.push_back(code);
   }
 
@@ -355,6 +378,7 @@ private:
     code.tag = tag;
     size_t index = emit(Op::message, sends ? "send" : "recv");
     at(index).index = static_cast<int32_t>(out_.messages.size());
+    at(index).stream = instr_->stream();
     out_.messages.push_back(code);
   }
 

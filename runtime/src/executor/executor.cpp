@@ -39,7 +39,7 @@ Status Executor::build(const Bundle &bundle,
   instrumented_ = options_.trace || options_.fault || options_.scheduleSeed;
   allLocal_ = static_cast<int64_t>(ranks.size()) == bundle.worldSize();
 
-  size_t scalars = 0, loops = 0, addresses = 0, arguments = 0;
+  size_t scalars = 0, loops = 0, addresses = 0, arguments = 0, events = 0;
   classes_.resize(plan.classes()->size());
   for (const RankMemory &memory : ranks) {
     uint32_t index =
@@ -57,6 +57,7 @@ Status Executor::build(const Bundle &bundle,
           kept = decoded.take();
           scalars = std::max(scalars, static_cast<size_t>(kept.scalars));
           loops = std::max(loops, static_cast<size_t>(kept.loops));
+          events = std::max(events, static_cast<size_t>(kept.events));
           addresses =
               std::max(addresses, static_cast<size_t>(kept.maxAddresses));
           arguments = std::max(arguments, static_cast<size_t>(kept.maxScalars));
@@ -68,6 +69,10 @@ Status Executor::build(const Bundle &bundle,
     rank->programs = classes_[cls].get();
     rank->spaces = memory.spaces;
     rank->trace.rank = memory.rank;
+    for (size_t i = 0; i < rank->streams.size(); ++i) {
+      rank->streams[i].trace.rank = memory.rank;
+      rank->streams[i].trace.stream = static_cast<int32_t>(i);
+    }
     rank->random = options_.scheduleSeed * 0x9e3779b97f4a7c15u +
                    static_cast<uint64_t>(memory.rank) * 2 + 1;
     ranks_.push_back(std::move(rank));
@@ -76,6 +81,7 @@ Status Executor::build(const Bundle &bundle,
     locate(plan, *rank);
     rank->scalars.resize(scalars);
     rank->loops.resize(loops);
+    rank->events.resize(events);
     rank->frame.resize((addresses + arguments) / 8 + 1);
     rank->operands = reinterpret_cast<void **>(rank->frame.data());
     rank->arguments =
@@ -172,6 +178,8 @@ Status Executor::run(const std::string &program) {
     rank->current = 0;
     rank->eventBegin = 0;
     rank->waiting.store(false, std::memory_order_relaxed);
+    rank->leaving = false;
+    std::fill(rank->events.begin(), rank->events.end(), Rank::Event());
     std::fill(rank->scalars.begin(), rank->scalars.end(), 0);
     for (const ParamSlot &param : entry->second.params)
       rank->scalars[static_cast<size_t>(param.scalar)] = param.value;
@@ -195,8 +203,19 @@ Status Executor::run(const std::string &program) {
   return failure_;
 }
 
+/// Ends the run of `rank`, as soon as nothing of it is in flight.
 void Executor::finish(Rank &rank) {
-  (void)rank;
+  {
+    std::lock_guard<std::mutex> lock(rank.streamsMutex);
+    rank.leaving = rank.inFlight > 0;
+    if (rank.leaving) {
+      for (const Rank::Stream &stream : rank.streams)
+        if (stream.completed < stream.started)
+          rank.waitsFor = stream.current;
+      rank.waiting.store(true, std::memory_order_release);
+      return;
+    }
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   if (unfinished_.fetch_sub(1) == 1)
     done_.notify_all();
@@ -238,7 +257,7 @@ void Executor::reportDeadlock() {
     if (!rank->waiting.load(std::memory_order_acquire))
       continue;
     if (waiting++ < kShown)
-      text += concat("\n  ", position(*rank, rank->current));
+      text += concat("\n  ", position(*rank, rank->waitsFor));
   }
   if (waiting > kShown)
     text += concat("\n  … and ", waiting - kShown, " more");
@@ -251,8 +270,12 @@ void Executor::reportDeadlock() {
 
 Status Executor::writeTrace(const std::string &path) const {
   std::vector<const RankTrace *> traces;
-  for (const std::unique_ptr<Rank> &rank : ranks_)
+  for (const std::unique_ptr<Rank> &rank : ranks_) {
     traces.push_back(&rank->trace);
+    for (const Rank::Stream &stream : rank->streams)
+      if (!stream.trace.events.empty())
+        traces.push_back(&stream.trace);
+  }
   return heddle::rt::writeTrace(path, traces);
 }
 

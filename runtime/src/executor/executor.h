@@ -10,7 +10,9 @@
 // until it has to wait. Scalars and control run inline. A launch or gemm of
 // several tiles is opened to all workers, and whoever finishes the last tile
 // goes on with the rank; a collective is handed to the communicator, whose
-// `done` puts the rank back in the queue. Nobody blocks for a rank.
+// `done` puts the rank back in the queue. Nobody blocks for a rank. With a
+// collective on another stream than 0 the rank goes on at once, until it waits
+// for an event that was recorded behind it.
 //
 // The plan fixes the tiles, the communicator the order of sums: results do not
 // depend on the number of workers.
@@ -86,11 +88,18 @@ private:
   bool runTiles(Rank &rank, uint32_t epoch);
   void runTile(Rank &rank, int64_t tile, int64_t tiles);
   bool openTiles(Rank &rank, int64_t tiles);
-  bool startCollective(Rank &rank, const CollectiveCode &code);
-  bool startMessage(Rank &rank, const MessageCode &code);
+  CollectiveCall collectiveCall(Rank &rank, const CollectiveCode &code) const;
+  CollectiveCall messageCall(Rank &rank, const MessageCode &code) const;
   bool startCall(Rank &rank, const CollectiveCall &call);
   bool before(Rank &rank, int32_t pc);
   void closeEvent(Rank &rank);
+
+  // Collectives in flight (streams.cpp).
+  void startOn(Rank &rank, int32_t stream, int32_t pc, CollectiveCall call);
+  void complete(Rank &rank, int32_t stream, Status status);
+  static void record(Rank &rank, const Instruction &code);
+  static bool await(Rank &rank, const Instruction &code);
+  static bool await(Rank &rank, int32_t stream, int64_t count);
 
   // Ends.
   void fail(Rank &rank, int32_t pc, Code code, const std::string &reason);

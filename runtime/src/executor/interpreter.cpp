@@ -101,7 +101,7 @@ uint64_t nextRandom(uint64_t &state) {
   return state;
 }
 
-bool isWork(Op op) { return op >= Op::launch && op <= Op::putScalar; }
+bool isWork(Op op) { return op >= Op::launch && op <= Op::awaitStream; }
 
 } // namespace
 
@@ -226,6 +226,7 @@ void Executor::helpTiles(void *context, uint64_t epoch) {
 /// True if the call is complete already; otherwise `done` resumes the rank.
 bool Executor::startCall(Rank &rank, const CollectiveCall &call) {
   rank.signal.store(0, std::memory_order_relaxed);
+  rank.waitsFor = rank.current;
   rank.waiting.store(true, std::memory_order_release);
   // Two pointers: std::function holds them without allocating.
   Rank *self = &rank;
@@ -241,12 +242,13 @@ void Executor::resumeAfterWait(void *context, uint64_t) {
   Rank &rank = *static_cast<Rank *>(context);
   rank.waiting.store(false, std::memory_order_relaxed);
   if (!rank.waitStatus.ok())
-    return rank.executor->fail(rank, rank.current, rank.waitStatus.code(),
+    return rank.executor->fail(rank, rank.waitsFor, rank.waitStatus.code(),
                                rank.waitStatus.message());
   rank.executor->advance(rank);
 }
 
-bool Executor::startCollective(Rank &rank, const CollectiveCode &code) {
+CollectiveCall Executor::collectiveCall(Rank &rank,
+                                        const CollectiveCode &code) const {
   const Program &program = *rank.program;
   const Address *addresses = program.addresses.data() + code.firstAddress;
   const Rank::Group &group = rank.groups[static_cast<size_t>(code.group)];
@@ -264,10 +266,11 @@ bool Executor::startCollective(Rank &rank, const CollectiveCode &code) {
   call.elements = rank.scalars[static_cast<size_t>(code.elements)];
   call.shift = code.shift;
   call.root = code.root;
-  return startCall(rank, call);
+  return call;
 }
 
-bool Executor::startMessage(Rank &rank, const MessageCode &code) {
+CollectiveCall Executor::messageCall(Rank &rank,
+                                     const MessageCode &code) const {
   const Program &program = *rank.program;
   const Address &address = program.addresses[static_cast<size_t>(code.address)];
   uint8_t *data =
@@ -283,7 +286,7 @@ bool Executor::startMessage(Rank &rank, const MessageCode &code) {
   call.peer =
       peer >= 0 && peer < comm_.worldSize() ? static_cast<int32_t>(peer) : -1;
   call.tag = rank.scalars[static_cast<size_t>(code.tag)];
-  return startCall(rank, call);
+  return call;
 }
 
 //===----------------------------------------------------------------------===//
@@ -465,7 +468,7 @@ template <bool kInstrumented> void Executor::interpret(Rank &rank) {
         return finish(rank);
       rank.pc = pc + 1;
       rank.current = pc;
-      bool complete;
+      CollectiveCall call;
       if (code.op == Op::collective) {
         const CollectiveCode &collective =
             program.collectives[static_cast<size_t>(code.index)];
@@ -474,12 +477,16 @@ template <bool kInstrumented> void Executor::interpret(Rank &rank) {
           return fail(rank, pc, Error::invalid_argument,
                       concat("expected 0 to ", collective.maxElements,
                              " elements, got ", elements));
-        complete = startCollective(rank, collective);
+        call = collectiveCall(rank, collective);
       } else {
-        complete = startMessage(
-            rank, program.messages[static_cast<size_t>(code.index)]);
+        call = messageCall(rank,
+                           program.messages[static_cast<size_t>(code.index)]);
       }
-      if (!complete)
+      if (code.stream != 0) {
+        startOn(rank, code.stream, pc, call);
+        break;
+      }
+      if (!startCall(rank, call))
         return;
       rank.waiting.store(false, std::memory_order_relaxed);
       if (!rank.waitStatus.ok())
@@ -513,6 +520,17 @@ template <bool kInstrumented> void Executor::interpret(Rank &rank) {
                            program.addresses[static_cast<size_t>(code.index)],
                            spaces, s),
                    s[code.a]);
+      break;
+    case Op::record:
+      record(rank, code);
+      break;
+    case Op::wait:
+    case Op::awaitStream:
+      if (stopped())
+        return finish(rank);
+      rank.pc = pc + 1;
+      if (!await(rank, code))
+        return;
       break;
 
     case Op::forBegin: {

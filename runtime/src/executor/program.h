@@ -54,6 +54,9 @@ enum class Op : uint8_t {
   fill,
   syncScalar,
   putScalar,
+  wait,        // for event `index`, plus a mod imm where a is set
+  awaitStream, // until nothing is in flight on `stream`
+  record,      // operands as those of wait
   // Control. `a`, `b` and `dst` are scalars, `index` a loop slot, `target`
   // where to continue.
   forBegin,
@@ -64,13 +67,14 @@ enum class Op : uint8_t {
   jump,
   jumpTable,
   check,
-  nothing, // record, wait and mark
+  nothing, // mark
   end,
 };
 
 struct Instruction {
   Op op = Op::nothing;
   uint8_t dtype = 0;
+  uint8_t stream = 0;
   int32_t dst = -1;
   int32_t a = -1;
   int32_t b = -1;
@@ -156,6 +160,7 @@ struct Program {
   std::string name;
   int32_t scalars = 0;
   int32_t loops = 0;
+  int32_t events = 0;
   std::vector<Instruction> code;
   std::vector<Origin> origins; // one per code
   std::vector<Address> addresses;

@@ -9,7 +9,10 @@
 #ifndef HEDDLE_RT_EXECUTOR_RANK_H
 #define HEDDLE_RT_EXECUTOR_RANK_H
 
+#include "bundle/validate_plan.h"
 #include "executor/executor.h"
+
+#include <array>
 
 namespace heddle::rt {
 
@@ -71,11 +74,33 @@ struct Executor::Rank {
   std::atomic<bool> tileFailed{false};
   Status tileStatus;
 
-  // The collective in flight: the second of {rank suspended, done called} to
+  // The collective on stream 0: the second of {rank suspended, done called} to
   // arrive goes on.
   alignas(64) std::atomic<int> signal{0};
   Status waitStatus;
   std::atomic<bool> waiting{false}; // for the deadlock report
+  int32_t waitsFor = 0;             // and what for
+
+  // What runs on the other streams while the rank goes on (streams.cpp).
+  /// One collective at a time is in flight on a stream.
+  struct Stream {
+    int64_t started = 0;
+    int64_t completed = 0;
+    int32_t current = 0; // what was started last
+    int64_t begin = 0;   // of its trace event
+    RankTrace trace;
+  };
+  /// Recorded: the first `count` collectives of a stream.
+  struct Event {
+    int32_t stream = 0;
+    int64_t count = 0;
+  };
+  std::vector<Event> events;
+  std::mutex streamsMutex; // for all that follows
+  std::array<Stream, PlanLimits::streams> streams;
+  int32_t inFlight = 0;
+  Event awaited; // stream 0: none
+  bool leaving = false;
 };
 
 } // namespace heddle::rt

@@ -8,6 +8,7 @@
 
 #include "executor/trace.h"
 
+#include "bundle/validate_plan.h"
 #include "executor/program.h"
 
 #include <algorithm>
@@ -36,15 +37,27 @@ Status writeTrace(const std::string &path,
     if (!rank->events.empty())
       start = std::min(start, rank->events.front().begin);
 
+  constexpr int kRows = static_cast<int>(PlanLimits::streams);
   std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
   char buffer[160];
   const char *separator = "";
   for (const RankTrace *rank : ranks) {
+    // Rows are threads of one process: Perfetto shows ranks side by side.
+    int row = rank->rank * kRows + rank->stream;
+    std::string name = "rank " + std::to_string(rank->rank);
+    if (rank->stream > 0)
+      name += ", stream " + std::to_string(rank->stream);
     std::snprintf(
         buffer, sizeof(buffer),
         "%s{\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"name\":\"thread_name\""
-        ",\"args\":{\"name\":\"rank %d\"}}",
-        separator, rank->rank, rank->rank);
+        ",\"args\":{\"name\":\"%s\"}},\n",
+        separator, row, name.c_str());
+    text += buffer;
+    std::snprintf(
+        buffer, sizeof(buffer),
+        "{\"ph\":\"M\",\"pid\":0,\"tid\":%d,\"name\":\"thread_sort_index\""
+        ",\"args\":{\"sort_index\":%d}}",
+        row, row);
     text += buffer;
     separator = ",\n";
     for (const TraceEvent &event : rank->events) {
@@ -56,7 +69,7 @@ Status writeTrace(const std::string &path,
               ",\"cat\":" + quoted(origin.kind);
       std::snprintf(buffer, sizeof(buffer),
                     ",\"ph\":\"%s\",\"pid\":0,\"tid\":%d,\"ts\":%.3f",
-                    mark ? "i" : "X", rank->rank,
+                    mark ? "i" : "X", row,
                     static_cast<double>(event.begin - start) / 1000);
       text += buffer;
       if (mark) {
@@ -74,7 +87,7 @@ Status writeTrace(const std::string &path,
       std::snprintf(buffer, sizeof(buffer),
                     ",\n{\"name\":\"%lld events not kept\",\"ph\":\"i\","
                     "\"pid\":0,\"tid\":%d,\"ts\":0,\"s\":\"t\"}",
-                    static_cast<long long>(rank->dropped), rank->rank);
+                    static_cast<long long>(rank->dropped), row);
       text += buffer;
     }
   }

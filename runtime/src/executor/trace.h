@@ -25,11 +25,12 @@ struct TraceEvent {
   int64_t end = 0;   // = begin for marks
 };
 
-/// The events of one rank; a long run keeps the first kMaxEvents.
+/// The events of one stream of a rank; a long run keeps the first kMaxEvents.
 struct RankTrace {
   static constexpr size_t kMaxEvents = 1 << 20;
 
   int32_t rank = 0;
+  int32_t stream = 0;
   std::vector<TraceEvent> events;
   int64_t dropped = 0;
 
@@ -43,7 +44,8 @@ struct RankTrace {
 
 int64_t traceClock();
 
-/// Writes Chrome's trace format (chrome://tracing, Perfetto): one row a rank.
+/// Writes Chrome's trace format (chrome://tracing, Perfetto): one row for each
+/// rank and one for each of its streams that ran beside it.
 Status writeTrace(const std::string &path,
                   const std::vector<const RankTrace *> &ranks);
 

@@ -24,6 +24,8 @@ config=$golden/tiny-llama/config.json
 heddle-compile "$config" --mesh tp=2 --seq 64 -o "$tmp/generate.heddle" || exit 1
 heddle-compile "$config" --mesh tp=2 --seq 16 --program forward \
   -o "$tmp/forward.heddle" || exit 1
+heddle-compile "$config" --mesh cp=3 --strategy "ring(cp)" --seq 31 \
+  --program forward -o "$tmp/ring.heddle" || exit 1
 weights=(--weights "$golden/tiny-llama")
 
 run=("$tmp/generate.heddle" "${weights[@]}" generate --tokens 1,2,3
@@ -42,6 +44,13 @@ heddle-run "${run[@]}" "$tmp/logits" 2>/dev/null
 mpi -n 2 heddle-run "${run[@]}" "$tmp/logits.mpi" 2>/dev/null
 [[ -s $tmp/logits ]] && cmp "$tmp/logits" "$tmp/logits.mpi" &&
   echo "logits: the same"
+
+# Transfers that the ranks do not wait for.
+run=("$tmp/ring.heddle" "${weights[@]}" forward
+     --tokens "$(seq -s, 1 31)" --output)
+heddle-run "${run[@]}" "$tmp/ring" 2>/dev/null
+mpi -n 3 heddle-run "${run[@]}" "$tmp/ring.mpi" 2>/dev/null
+[[ -s $tmp/ring ]] && cmp "$tmp/ring" "$tmp/ring.mpi" && echo "ring: the same"
 
 mpi -n 3 heddle-run "$tmp/generate.heddle" "${weights[@]}" bench \
   >"$tmp/size" 2>&1

@@ -114,7 +114,7 @@ public:
     if (!valid.ok())
       return done(std::move(valid));
     // Not from within a turn: a callback may start the next call.
-    if (turnOfThisThread() != this) {
+    if (call.urgent && turnOfThisThread() != this) {
       std::unique_lock<std::mutex> turns(turns_, std::try_to_lock);
       if (turns.owns_lock()) {
         bool finished = startHere(call, std::move(done));
