@@ -10,6 +10,7 @@
 
 #include "heddle/Conversion/Passes.h"
 #include "heddle/Dialect/Heddle/Transforms/Passes.h"
+#include "heddle/Dialect/Plan/Transforms/Passes.h"
 #include "heddle/Target/Bundle/Bundle.h"
 #include "heddle_rt/bundle.h"
 
@@ -73,6 +74,7 @@ void mlir::heddle::populatePhase(OpPassManager &manager, Phase phase,
     plan.target = options.target;
     plan.memoryBudget = options.memoryBudget;
     manager.addPass(createConvertHeddleToPlanPass(plan));
+    manager.addNestedPass<plan::ProgramOp>(plan::createVerifyInFlightPass());
     return;
   }
   case Phase::Import:

@@ -11,6 +11,7 @@
 #include "heddle/Dialect/Heddle/IR/HeddleDialect.h"
 #include "heddle/Dialect/Heddle/Transforms/Passes.h"
 #include "heddle/Dialect/Plan/IR/PlanDialect.h"
+#include "heddle/Dialect/Plan/Transforms/Passes.h"
 #include "heddle/Target/CPU/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -24,6 +25,7 @@ int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
   mlir::heddle::registerHeddleTransformsPasses();
   mlir::heddle::registerHeddleConversionPasses();
+  mlir::plan::registerPlanTransformsPasses();
   mlir::heddle::registerHeddleTargetCPUPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Heddle pass tool\n", registry));
