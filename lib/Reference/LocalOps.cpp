@@ -24,7 +24,8 @@ static LogicalResult localIndex(LocalIndexOp op, OpCall &call) {
   FailureOr<ArrayRef<int64_t>> units = call.row(op.getUnits());
   if (failed(units))
     return failure();
-  int64_t unit = op.getUnit();
+  int64_t unit = op.getUnit(), within = op.getWithin();
+  int64_t extent = op.getUnits().getCols() * unit;
   for (int64_t i = 0; i < in.size(); ++i) {
     FailureOr<int64_t> index = call.index(in.data[i], kNoLimit, "index");
     if (failed(index))
@@ -32,6 +33,24 @@ static LogicalResult localIndex(LocalIndexOp op, OpCall &call) {
     out.data[i] = -1;
     if (*index < 0)
       continue;
+    if (within > 0) {
+      // By the definition, one element after the other.
+      auto elementOf = [&](int64_t offset) -> int64_t {
+        const int64_t *slot = llvm::find(*units, offset / unit);
+        return slot == units->end()
+                   ? -1
+                   : (slot - units->begin()) * unit + offset % unit;
+      };
+      int64_t inner = elementOf(*index % within);
+      if (op.getCount()) {
+        inner = 0;
+        for (int64_t offset = 0; offset < *index % within; ++offset)
+          inner += elementOf(offset) >= 0;
+      }
+      if (inner >= 0)
+        out.data[i] = static_cast<double>(*index / within * extent + inner);
+      continue;
+    }
     const int64_t *slot = llvm::find(*units, *index / unit);
     if (slot != units->end())
       out.data[i] = static_cast<double>(slot - units->begin()) *

@@ -130,6 +130,19 @@ LogicalResult Placement::placeOp(Operation *op) {
     places[op->getResult(0)] = place;
     return success();
   }
+  if (auto take = dyn_cast<TakeUnitsOp>(op)) {
+    // What is no range of its input's memory is in a kernel by now.
+    std::optional<int64_t> offset = take.getViewOffset();
+    if (!offset)
+      return op->emitOpError("expected a range of the input's memory, or a "
+                             "kernel: run heddle-schedule first");
+    Place place = get(take.getInput());
+    place.offset +=
+        *offset * getBlockBytes(take.getInput().getType().getElementType()) /
+        getBlockElements(take.getInput().getType().getElementType());
+    places[take.getResult()] = place;
+    return success();
+  }
   if (auto wait = dyn_cast<comm::WaitOp>(op)) {
     // What was begun arrives where it was to arrive.
     Place place = get(wait.getStarted());

@@ -20,6 +20,33 @@ using namespace mlir::heddle::cpu;
 // local_index
 //===----------------------------------------------------------------------===//
 
+/// The place in a block is looked up, the block stays.
+static void addIndexWithin(RowProgram &p, LocalIndexOp op, int64_t rows) {
+  SmallVector<int64_t> elements;
+  for (int64_t r = 0; r < rows; ++r)
+    elements.append(op.elementsWithin(r));
+  RowItem item;
+  item.op = op;
+  item.results = {op.getResult()};
+  item.atRow = [&p, op, elements](RowItem &) mutable {
+    KernelBuilder &b = p.b();
+    int64_t within = op.getWithin();
+    int64_t extent = op.getUnits().getCols() * op.getUnit();
+    Value i = p.rowScalar(op.getInput());
+    Value known = b.icmp(arith::CmpIPredicate::sge, i, b.i32(0));
+    Value index = b.toIndex(b.select(known, i, b.i32(0)));
+    Value at = b.iadd(b.imul(b.tableRow(op.getUnits()), within),
+                      b.irem(index, within));
+    Value element = b.loadScalar(b.table(elements, b.getI32Type()), at);
+    Value mine = b.icmp(arith::CmpIPredicate::sge, element, b.i32(0));
+    Value local =
+        b.iadd(b.toI32(b.imul(b.idiv(index, within), extent)), element);
+    p.setRowScalar(op.getResult(),
+                   b.select(b.both(known, mine), local, b.i32(-1)));
+  };
+  p.add(std::move(item));
+}
+
 LogicalResult cpu::addRowOp(RowProgram &p, LocalIndexOp op) {
   if (failed(p.expectRows(op, op.getResult())))
     return failure();
@@ -29,6 +56,10 @@ LogicalResult cpu::addRowOp(RowProgram &p, LocalIndexOp op) {
   // The inverse of the table: unit to slot.
   RankTableAttr units = op.getUnits();
   int64_t rows = KernelBuilder::tableRows(units), cols = units.getCols();
+  if (op.getWithin() > 0) {
+    addIndexWithin(p, op, rows);
+    return success();
+  }
   int64_t count = 1;
   for (int64_t u : units.getValues())
     count = std::max(count, u + 1);

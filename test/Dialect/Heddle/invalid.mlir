@@ -519,6 +519,14 @@ func.func @local_index_c1(%i: tensor<3xi32>) attributes {heddle.local} {
 
 // -----
 
+func.func @local_index_c3(%i: tensor<3xi32>) attributes {heddle.local} {
+  // expected-error @below {{'heddle.local_index' op expected within to be positive with count, and 0 or more without, got 0}}
+  %0 = heddle.local_index %i units <{tp}, [[0], [1]]> of 2 count : tensor<3xi32> -> tensor<3xi32>
+  return
+}
+
+// -----
+
 func.func @local_index_c2(%i: tensor<3xi32>) attributes {heddle.local} {
   // expected-error @below {{'heddle.local_index' op expected a positive unit, got 0}}
   %0 = heddle.local_index %i units <{tp}, [[0], [1]]> of 0 : tensor<3xi32> -> tensor<3xi32>
@@ -702,6 +710,16 @@ module attributes {heddle.local} {}
 
 // expected-error @below {{expected 'heddle.mesh' to name a heddle.mesh, got @missing}}
 func.func private @mesh_mark() attributes {heddle.mesh = @missing}
+
+// -----
+
+// What is merged are the parts of a cache's blocks.
+func.func @attention_c6_merge(%q: tensor<1x3x4x8xf32>, %k: tensor<1x3x2x8xf32>, %p: tensor<1x3xi32>) {
+  // expected-error @below {{'heddle.attention' op expected blocks of a cache whose parts are merged, got keys of 'tensor<1x3x2x8xf32>'}}
+  %0 = heddle.attention %q, %k, %k pos(%p, %p) scale 1.0 causal keys <merge {cp}>
+    : (tensor<1x3x4x8xf32>, tensor<1x3x2x8xf32>, tensor<1x3x2x8xf32>, tensor<1x3xi32>, tensor<1x3xi32>) -> tensor<1x3x4x8xf32>
+  return
+}
 
 // -----
 

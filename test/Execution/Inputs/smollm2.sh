@@ -17,6 +17,17 @@ if command -v mpirun >/dev/null; then
 else
   echo "tp=3, processes: no mpirun"
 fi
+# A cache over ranks: a long prompt, and its end, as one rank has it.
+ids=$(python3 -c 'import json, sys
+prompt = json.load(open(sys.argv[1]))["runs"][0]["prompt"]
+print(*(prompt * 60)[:1500], sep=",")' "$golden")
+for mesh in tp=1 cp=2 cp=2,tp=3; do
+  heddle-compile "$model" --mesh $mesh --seq 1536 -o "$temp.cp.heddle"
+  heddle-run "$temp.cp.heddle" --weights "$model" --poison generate \
+    --tokens "$ids" --max-new-tokens 24 2>/dev/null | tail -n 1 >"$temp.$mesh"
+  [[ -s $temp.$mesh ]] && cmp "$temp.tp=1" "$temp.$mesh" &&
+    echo "$mesh: 1500 tokens, $(tr ',' '\n' <"$temp.$mesh" | wc -l) ids"
+done
 heddle-run "$temp.3.heddle" --weights random:7 bench --prompt-tokens 16 \
   --max-new-tokens 4 2>&1 | grep -c "^round" | sed "s/^/rounds with drawn weights: /"
 rm -f "$temp".*.heddle

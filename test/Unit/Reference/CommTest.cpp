@@ -232,6 +232,24 @@ TEST_F(CommTest, LocalIndexFindsTheSlot) {
   EXPECT_CLOSE(got[1], scalarStack({-1, -1, 0, 2, -1, -1, -1, -1}), 0);
 }
 
+// Blocks of 5 over two ranks of 3: places 0 to 2, and 3 and 4 and padding.
+TEST_F(CommTest, LocalIndexWithinABlock) {
+  Tensor ids = scalarStack({0, 2, 3, 4, 5, 8, 14, -1});
+  std::vector<Tensor> got = runOp(
+      R"(["cp" = 2])",
+      "heddle.local_index %x units <{cp}, [[0], [1]]> of 3 within 5",
+      "tensor<8xi32>", "tensor<8xi32>", {ids, ids});
+  EXPECT_CLOSE(got[0], scalarStack({0, 2, -1, -1, 3, -1, -1, -1}), 0);
+  EXPECT_CLOSE(got[1], scalarStack({-1, -1, 0, 1, -1, 3, 7, -1}), 0);
+  // How many of the first 0, 2, 3, … elements a rank has.
+  got = runOp(R"(["cp" = 2])",
+              "heddle.local_index %x units <{cp}, [[0], [1]]> of 3 within 5 "
+              "count",
+              "tensor<8xi32>", "tensor<8xi32>", {ids, ids});
+  EXPECT_CLOSE(got[0], scalarStack({0, 2, 3, 3, 3, 6, 9, -1}), 0);
+  EXPECT_CLOSE(got[1], scalarStack({0, 0, 0, 1, 3, 3, 7, -1}), 0);
+}
+
 TEST_F(CommTest, MaskPadReplacesWhateverPaddingHolds) {
   // 7 elements in units of 2, on 2 ranks of 3 slots.
   Tensor x = randomTensor({2, 6, 2}, 1);

@@ -217,6 +217,26 @@ TEST(LocalKernel, IntegersOfTokens) {
   }
 }
 
+// Blocks of 5 over two ranks of 3, as the reference's test has it.
+TEST(LocalKernel, IndexWithinABlock) {
+  std::string x = tensor({2, 4}, "i32");
+  std::string units = "%0 units <{cp}, [[0], [1]]> of 3 within 5";
+  KernelRun k(kernel({x},
+                     "%a = heddle.local_index " + units + " : " + x + " -> " +
+                         x + "\n%b = heddle.local_index " + units +
+                         " count : " + x + " -> " + x + "\n return %a, %b : " +
+                         x + ", " + x,
+                     {x, x}),
+              "x86-64-v3");
+  k.set(0, {0, 2, 3, 4, 5, 8, 14, -1});
+  k.run({0});
+  expectNear(k.get(1), {0, 2, -1, -1, 3, -1, -1, -1}, 0, 0, "rank 0");
+  expectNear(k.get(2), {0, 2, 3, 3, 3, 6, 9, -1}, 0, 0, "rank 0, count");
+  k.run({1});
+  expectNear(k.get(1), {-1, -1, 0, 1, -1, 3, 7, -1}, 0, 0, "rank 1");
+  expectNear(k.get(2), {0, 0, 0, 1, 3, 3, 7, -1}, 0, 0, "rank 1, count");
+}
+
 // Two tables over different axes need two scalars, in order of appearance.
 TEST(LocalKernel, CoordinatesOfSeveralAxes) {
   std::string x = tensor({1, 2}, "i32");

@@ -112,8 +112,17 @@ LogicalResult AttentionOp::verify() {
   if (failed(verifyAttention(*this)))
     return failure();
   // attention_c6
-  if (getKeys() && (getBlocks() || getLengths() ||
-                    shapeOf(getKey())[1] != shapeOf(getQuery())[1]))
+  if (!getKeys())
+    return success();
+  if (getKeys()->getMethod() == KeyMethod::Merge) {
+    if (!getBlocks())
+      return emitOpError("expected blocks of a cache whose parts are merged, "
+                         "got keys of ")
+             << getKey().getType();
+    return success();
+  }
+  if (getBlocks() || getLengths() ||
+      shapeOf(getKey())[1] != shapeOf(getQuery())[1])
     return emitOpError(
                "expected keys that are spread over ranks to be those of "
                "the queries' tokens, without blocks and lengths, got ")
@@ -123,11 +132,17 @@ LogicalResult AttentionOp::verify() {
 
 FactorRule AttentionOp::getFactorRule() {
   FactorRule rule = attentionRule(*this);
-  if (getKeys()) {
+  if (!getKeys())
+    return rule;
+  int t = rule.operands[0][1][0], s = rule.operands[1][1][0];
+  rule.factors[s].kind = FactorKind::Parallel;
+  if (getKeys()->getMethod() == KeyMethod::Ring) {
     // Keys lie as the queries do.
-    int t = rule.operands[0][1][0], s = rule.operands[1][1][0];
-    rule.factors[s].kind = FactorKind::Parallel;
     rule.factors[s].alignedWith = t;
+  } else if (getLengths()) {
+    // The keys below a length are this rank's below another one.
+    unsigned lengths = rule.operands.size() - 1;
+    rule.indices.push_back({lengths, s, 1, shapeOf(getKey())[1], true});
   }
   return rule;
 }

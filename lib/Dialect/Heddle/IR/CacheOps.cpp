@@ -71,7 +71,7 @@ FactorRule CacheAppendOp::getFactorRule() {
   int b = rule.add("b", FactorKind::Parallel, values[0]);
   int t = rule.add("t", FactorKind::Whole, values[1]);
   int p = rule.add("p", FactorKind::Parallel, pool[0]);
-  int s = rule.add("s", FactorKind::Whole, pool[1]);
+  int s = rule.add("s", FactorKind::Parallel, pool[1]);
   rule.factors[p].alignedWith = b;
   TensorFactors poolDims = {{p}, {s}}, valueDims = {{b}, {t}};
   for (size_t i = 2; i < pool.size(); ++i) {
@@ -83,6 +83,7 @@ FactorRule CacheAppendOp::getFactorRule() {
   rule.results = {poolDims};
   // Slots number the pool's tokens: block * S + offset.
   rule.indices.push_back({2, p, pool[1]});
+  rule.indices.push_back({2, s, 1, pool[1]});
   return rule;
 }
 

@@ -398,7 +398,7 @@ Attribute KeysAttr::parse(AsmParser &parser, Type) {
     return {};
   std::optional<KeyMethod> method = symbolizeKeyMethod(keyword);
   if (!method) {
-    parser.emitError(loc) << "expected ring, got '" << keyword << "'";
+    parser.emitError(loc) << "expected ring or merge, got '" << keyword << "'";
     return {};
   }
   if (parseAxisSet(parser, axes) || parser.parseGreater())

@@ -42,7 +42,34 @@ LogicalResult LocalIndexOp::verify() {
   if (getInput().getType() != getResult().getType())
     return emitOpError("expected result type ")
            << getInput().getType() << ", got " << getResult().getType();
-  return verifyUnit(*this, getUnit()); // local_index_c2
+  // local_index_c2
+  if (failed(verifyUnit(*this, getUnit())))
+    return failure();
+  // local_index_c3
+  int64_t within = getWithin();
+  if (within < 0 || (getCount() && within == 0))
+    return emitOpError("expected within to be positive with count, and 0 or "
+                       "more without, got ")
+           << within;
+  return success();
+}
+
+SmallVector<int64_t> LocalIndexOp::elementsWithin(int64_t row) {
+  int64_t within = getWithin(), unit = getUnit();
+  SmallVector<int64_t> result(within, -1);
+  for (int64_t s = getUnits().getCols() - 1; s >= 0; --s)
+    if (int64_t u = getUnits().at(row, s); u >= 0)
+      for (int64_t i = u * unit; i < std::min(within, (u + 1) * unit); ++i)
+        result[i] = s * unit + i - u * unit;
+  if (!getCount())
+    return result;
+  int64_t below = 0;
+  for (int64_t &element : result) {
+    int64_t mine = element >= 0;
+    element = below;
+    below += mine;
+  }
+  return result;
 }
 
 int64_t LocalIndexOp::getFlops() { return 0; }
@@ -106,6 +133,19 @@ LogicalResult TakeUnitsOp::verify() {
 }
 
 int64_t TakeUnitsOp::getFlops() { return 0; }
+
+std::optional<int64_t> TakeUnitsOp::getViewOffset() {
+  RankTableAttr slots = getSlots();
+  if (!slots.getAxes().empty() ||
+      product(shapeOf(getInput()).take_front(getDim())) != 1)
+    return std::nullopt;
+  int64_t first = slots.at(0, 0);
+  for (int64_t s = 0; s < static_cast<int64_t>(slots.getCols()); ++s)
+    if (first < 0 || slots.at(0, s) != first + s)
+      return std::nullopt;
+  return first * getUnit() *
+         product(shapeOf(getInput()).drop_front(getDim() + 1));
+}
 
 //===----------------------------------------------------------------------===//
 // fill

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LowerReshard.h"
+#include "MergeAttention.h"
 #include "RingAttention.h"
 #include "heddle/Dialect/Heddle/Transforms/Passes.h"
 
@@ -47,6 +48,11 @@ private:
   /// Padding of this global value is zero on every rank.
   bool padsZero(Value global, int depth = 0);
   FailureOr<RankTableAttr> kvHeadTable(Value query, Value key);
+  /// The elements within a block that are this rank's, or how many there are.
+  Value indexWithin(Value operand, const Layout &layout,
+                    const FactorRule::Index &index);
+  FailureOr<Value> convertMerge(AttentionOp op, ArrayRef<Value> operands,
+                                RankedTensorType result, OpBuilder &builder);
   FailureOr<Value> convertRing(AttentionOp op, ArrayRef<Value> operands,
                                RankedTensorType result, OpBuilder &builder);
   /// The local value, with padding in dimension `dim` that is `identity`.
@@ -55,6 +61,10 @@ private:
   FailureOr<RankTableAttr> sequenceTable(Value logits);
 
   MeshOp mesh;
+  /// Made once, beside what they come from: layers share them.
+  llvm::MapVector<std::tuple<Value, Attribute, int64_t, int64_t, int64_t>,
+                  Value>
+      indicesWithin;
 };
 
 } // namespace
@@ -211,6 +221,37 @@ FailureOr<Value> Partitioner::convertRing(AttentionOp op,
                            collectives);
 }
 
+FailureOr<Value> Partitioner::convertMerge(AttentionOp op,
+                                           ArrayRef<Value> operands,
+                                           RankedTensorType result,
+                                           OpBuilder &builder) {
+  FailureOr<Layout> keys = layoutOf(op.getKey(), 1);
+  FailureOr<RankTableAttr> kvHeads = kvHeadTable(op.getQuery(), op.getKey());
+  if (failed(keys) || failed(kvHeads))
+    return failure();
+  if (keys->axes != op.getKeysAttr().getAxes())
+    return op.emitOpError("expected blocks that lie over the axes of ")
+           << op.getKeysAttr() << ", got " << op.getKey().getType();
+  if (!result.getElementType().isF32())
+    return op.emitOpError("expected a result in f32, got ") << result;
+  return emitMergeAttention(
+      builder, {op, operands, *kvHeads, result, keys->ranks}, collectives);
+}
+
+Value Partitioner::indexWithin(Value operand, const Layout &layout,
+                               const FactorRule::Index &index) {
+  RankTableAttr units = layout.rankTable(mesh.getContext());
+  Value &made = indicesWithin[{operand, units, layout.unit, index.within,
+                               int64_t{index.counts}}];
+  if (!made) {
+    OpBuilder builder(mesh.getContext());
+    builder.setInsertionPointAfterValue(operand);
+    made = LocalIndexOp::create(builder, operand.getLoc(), operand, units,
+                                layout.unit, index.within, index.counts);
+  }
+  return made;
+}
+
 //===----------------------------------------------------------------------===//
 // Sampling
 //===----------------------------------------------------------------------===//
@@ -266,7 +307,8 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
   if (auto ruled = dyn_cast<FactorRuleOpInterface>(op)) {
     FactorRule rule = ruled.getFactorRule();
     // Indices into sharded dimensions become this rank's.
-    for (const FactorRule::Index &index : rule.indices)
+    llvm::SmallBitVector done(rule.indices.size());
+    for (auto [n, index] : llvm::enumerate(rule.indices))
       for (auto [value, dims] : llvm::zip(op->getOperands(), rule.operands))
         for (auto [i, factors] : llvm::enumerate(dims)) {
           if (factors.empty() || factors[0] != index.factor ||
@@ -277,6 +319,12 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
             return failure();
           *layout = layout->compact();
           Value &operand = operands[index.operand];
+          if (index.within > 0) {
+            if (!layout->axes.empty() && !done.test(n))
+              operand = indexWithin(operand, *layout, index);
+            done.set(n);
+            continue;
+          }
           if (layout->axes.empty() ||
               isa_and_nonnull<LocalIndexOp>(operand.getDefiningOp()))
             continue;
@@ -306,8 +354,11 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
 
   if (auto attention = dyn_cast<AttentionOp>(op);
       attention && attention.getKeys()) {
-    FailureOr<Value> value = convertRing(
-        attention, operands, cast<RankedTensorType>(results[0]), builder);
+    bool ring = attention.getKeys()->getMethod() == KeyMethod::Ring;
+    auto type = cast<RankedTensorType>(results[0]);
+    FailureOr<Value> value =
+        ring ? convertRing(attention, operands, type, builder)
+             : convertMerge(attention, operands, type, builder);
     if (failed(value))
       return failure();
     mapping.map(op->getResult(0), *value);

@@ -29,6 +29,12 @@ static bool isView(Operation *op) {
   return isa<SplitHeadsOp, MergeHeadsOp>(op);
 }
 
+/// A part of a tensor that is one range of its memory.
+static bool isSlice(Operation *op) {
+  auto take = dyn_cast<TakeUnitsOp>(op);
+  return take && take.getViewOffset();
+}
+
 /// The tokens (B, T) that a row-wise op runs over; none for other ops.
 static std::optional<std::pair<int64_t, int64_t>> rowSpace(Operation *op) {
   Value rows;
@@ -40,7 +46,8 @@ static std::optional<std::pair<int64_t, int64_t>> rowSpace(Operation *op) {
     rows = append.getValues();
   else if (auto mask = dyn_cast<MaskPadOp>(op); mask && mask.getDim() >= 2)
     rows = mask.getResult();
-  else if (auto take = dyn_cast<TakeUnitsOp>(op); take && take.getDim() >= 2)
+  else if (auto take = dyn_cast<TakeUnitsOp>(op);
+           take && take.getDim() >= 2 && !isSlice(op))
     rows = take.getResult();
   if (!rows || shapeOf(rows).size() < 2)
     return std::nullopt;
@@ -71,7 +78,8 @@ static bool needsAllRows(Value value, IntegerAttr extent) {
 /// Ops that need a kernel but do not fuse.
 static bool isLoneKernel(Operation *op) {
   return isa<AttentionOp, AttentionPartialOp, ArgmaxOp, SampleOp, GatherRowsOp,
-             MaskPadOp, TakeUnitsOp, LinearOp>(op);
+             MaskPadOp, TakeUnitsOp, LocalIndexOp, LinearOp>(op) &&
+         !isSlice(op);
 }
 
 /// Products for the library: those of many rows. Few rows are bound by reading

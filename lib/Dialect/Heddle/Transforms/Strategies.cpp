@@ -138,10 +138,32 @@ static int64_t seedSequence(Seeding &seeding) {
 // ring(axis)
 //===----------------------------------------------------------------------===//
 
-/// Tokens are dealt out by the layout everywhere; attention over the tokens of
-/// the same pass sends keys and values round.
-static int64_t seedRing(Seeding &seeding) {
+/// Every block of the cache is cut over the axis: appended tokens are dealt out
+/// evenly whatever the length, and a rank attends to those that it has.
+static int64_t seedCaches(Seeding &seeding) {
   int64_t taken = 0;
+  seeding.module.walk([&](AttentionOp attention) {
+    if (!attention.getBlocks() || attention.getKeys())
+      return;
+    for (Value keys : {attention.getKey(), attention.getValue()})
+      taken += seeding.propagation.seed(keys, 1, seeding.dim());
+    attention.setKeysAttr(
+        KeysAttr::get(attention.getContext(), KeyMethod::Merge, seeding.axis));
+  });
+  return taken;
+}
+
+/// Tokens are dealt out by the layout everywhere; attention over the tokens of
+/// the same pass sends keys and values round. With a cache, keys and values
+/// stay where they were put.
+static int64_t seedRing(Seeding &seeding) {
+  int64_t taken = seedCaches(seeding);
+  if (taken > 0) {
+    // Attention and the cache have what they need of the axis; what is left of
+    // a prompt's work is dealt out by tokens.
+    seeding.propagation.run();
+    return taken + seedSequence(seeding);
+  }
   seeding.module.walk([&](AttentionOp attention) {
     Value query = attention.getQuery();
     int64_t tokens = cast<RankedTensorType>(query.getType()).getDimSize(1);
@@ -165,7 +187,7 @@ static int64_t seedRing(Seeding &seeding) {
 static constexpr StrategyInfo strategies[] = {
     {"tensor", "tp", "heads, hidden widths and vocabulary", seedTensor},
     {"data", "dp", "the batch", seedData},
-    {"ring", "", "tokens; keys and values go round", seedRing},
+    {"ring", "cp", "tokens; keys and values go round", seedRing},
     {"sequence", "", "tokens of norms and the residual", seedSequence},
 };
 

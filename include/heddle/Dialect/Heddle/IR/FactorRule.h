@@ -74,6 +74,11 @@ struct FactorRule {
     int factor;
     /// Indices count `scale` to an element of the factor (slots of a block).
     int64_t scale = 1;
+    /// Not 0: the factor's index is what is left of the index modulo this (the
+    /// place in a block, where another factor is the block).
+    int64_t within = 0;
+    /// It says how many elements, not which one.
+    bool counts = false;
   };
   llvm::SmallVector<Index, 1> indices;
 

@@ -208,7 +208,7 @@ def Heddle_RankTable : Heddle_Attr<"RankTable", "rank_table"> {
 }
 
 def Heddle_KeyMethod : I32EnumAttr<"KeyMethod", "how spread keys meet queries", [
-  I32EnumAttrCase<"Ring", 0, "ring">]> {
+  I32EnumAttrCase<"Ring", 0, "ring">, I32EnumAttrCase<"Merge", 1, "merge">]> {
   let cppNamespace = "::mlir::heddle";
   let genSpecializedAttr = 0;
 }
@@ -218,8 +218,12 @@ def Heddle_Keys : Heddle_Attr<"Keys", "keys"> {
   let description = [{
     `#heddle.keys<ring {cp}>`: keys and values lie over cp as the queries do.
     Queries stay; blocks of keys and values go from rank to rank, and the partial
-    results are merged (Ring Attention, Liu et al., arXiv:2310.01889). Without
-    this attribute every rank has all keys of its sequences.
+    results are merged (Ring Attention, Liu et al., arXiv:2310.01889).
+
+    `#heddle.keys<merge {cp}>`: each block of a cache lies over cp. Every rank has
+    all queries and attends to the keys that it has; the partial results are
+    gathered and merged, in order of ranks. Without this attribute every rank has
+    all keys of its sequences.
 
     **Constraints:** (C1) there is an axis.
   }];

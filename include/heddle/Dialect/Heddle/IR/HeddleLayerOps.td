@@ -242,8 +242,8 @@ def Heddle_AttentionOp : Heddle_AttentionLikeOp<"attention"> {
       keys' first two dimensions.
     - (C4) blocks is B x M, lengths B.
     - (C5) window >= 0.
-    - (C6) with `keys` there are as many keys as queries, no blocks and no
-      lengths: key j is token j.
+    - (C6) with `keys <ring>` there are as many keys as queries, no blocks and no
+      lengths: key j is token j; with `keys <merge>` there are blocks.
   }];
   let arguments = !con(attentionArguments, (ins OptionalAttr<Heddle_Keys>:$keys));
   let results = (outs Heddle_Tensor:$result);

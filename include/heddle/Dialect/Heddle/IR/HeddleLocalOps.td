@@ -23,21 +23,38 @@ def Heddle_LocalIndexOp : Heddle_LocalOp<"local_index"> {
     unit u = i / unit found in slot s becomes s * unit + i mod unit, any other
     becomes -1.
 
+    With `within` W the dimension is the inner one of two: index i is element
+    i mod W of block i / W, and becomes i / W * (slots * unit) plus what is above.
+    With `count` an index i says "the first i elements": the result says how many
+    of them are this rank's (they are its first, where units ascend). Negative
+    indices become -1.
+
     Constraints:
     - (C1) result has input's type.
     - (C2) unit is positive.
+    - (C3) within is positive with `count`, and 0 (none) or more without.
   }];
   let arguments = (ins Heddle_IndexTensor:$input, Heddle_RankTable:$units,
-                       I64Attr:$unit);
+                       I64Attr:$unit, DefaultValuedAttr<I64Attr, "0">:$within,
+                       UnitAttr:$count);
   let results = (outs Heddle_IndexTensor:$result);
   let assemblyFormat = [{
-    $input `units` $units `of` $unit attr-dict `:` type($input) `->` type($result)
+    $input `units` $units `of` $unit (`within` $within^)? (`count` $count^)? attr-dict `:` type($input) `->` type($result)
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "RankTableAttr":$units,
-                                 "int64_t":$unit), [{
+                                 "int64_t":$unit,
+                                 CArg<"int64_t", "0">:$within,
+                                 CArg<"bool", "false">:$count), [{
     build($_builder, $_state, input.getType(), input, units,
-          $_builder.getI64IntegerAttr(unit));
+          $_builder.getI64IntegerAttr(unit),
+          $_builder.getI64IntegerAttr(within),
+          count ? $_builder.getUnitAttr() : UnitAttr());
   }]>];
+  let extraClassDeclaration = [{
+    /// With `within`: for element i of a block, what it becomes on row `row` of
+    /// the table, for i from 0 to within - 1.
+    ::llvm::SmallVector<int64_t> elementsWithin(int64_t row);
+  }];
 }
 
 def Heddle_MaskPadOp : Heddle_LocalOp<"mask_pad"> {
@@ -76,6 +93,11 @@ def Heddle_TakeUnitsOp : Heddle_LocalOp<"take_units"> {
     - (C3) the result's extent is at most columns * unit and more than
       (columns - 1) * unit.
     - (C4) entries are below the input's number of units.
+  }];
+  let extraClassDeclaration = [{
+    /// The first element of the result in the input, where the result is a
+    /// range of it on every rank: then it is a view.
+    std::optional<int64_t> getViewOffset();
   }];
   let arguments = (ins Heddle_Tensor:$input, I64Attr:$dim,
                        Heddle_RankTable:$slots, I64Attr:$unit);
