@@ -134,17 +134,20 @@ static LogicalResult allToAll(AllToAllOp op, GroupCall &call) {
   int64_t split = op.getSplitDim(), concat = op.getConcatDim();
   const std::vector<int64_t> &in = call.inputs[0]->shape;
   const std::vector<int64_t> &out = call.results[0]->shape;
-  if (failed(expectChunks(op, in[split], out[split], call.size())) ||
-      failed(expectChunks(op, out[concat], in[concat], call.size())))
+  int64_t chunk = split == concat ? in[split] / call.size() : out[split];
+  if (failed(expectChunks(op, in[split], chunk, call.size())))
+    return failure();
+  int64_t part = split == concat ? chunk : in[concat];
+  if (failed(expectChunks(op, out[concat], part, call.size())))
     return failure();
   for (auto [member, result] : llvm::enumerate(call.results))
     for (int64_t flat = 0; flat < result->size(); ++flat) {
       std::vector<int64_t> index(out.size());
       for (int64_t rest = flat, d = out.size(); d-- > 0; rest /= out[d])
         index[d] = rest % out[d];
-      int64_t sender = index[concat] / in[concat];
-      index[concat] %= in[concat];
-      index[split] += member * out[split];
+      int64_t sender = index[concat] / part;
+      index[concat] %= part;
+      index[split] += member * chunk;
       const Tensor &input = *call.inputs[sender];
       result->data[flat] = input.data[input.offset(index)];
     }

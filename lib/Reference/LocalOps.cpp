@@ -60,6 +60,35 @@ static LogicalResult localIndex(LocalIndexOp op, OpCall &call) {
   return success();
 }
 
+/// Chunk i of dimension `dim`: element [i, before, c, after] of `chunks` is
+/// [before, i * C + c, after] of `whole`.
+static void moveChunks(const Tensor &from, Tensor &to, bool splits,
+                       int64_t dim) {
+  const std::vector<int64_t> &whole = splits ? from.shape : to.shape;
+  int64_t n = splits ? to.shape[0] : from.shape[0];
+  int64_t before = 1, after = 1, extent = whole[dim] / n;
+  for (int64_t d = 0; d < static_cast<int64_t>(whole.size()); ++d)
+    (d < dim ? before : after) *= d == dim ? 1 : whole[d];
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t o = 0; o < before; ++o)
+      for (int64_t c = 0; c < extent; ++c)
+        for (int64_t r = 0; r < after; ++r) {
+          int64_t apart = ((i * before + o) * extent + c) * after + r;
+          int64_t beside = ((o * n + i) * extent + c) * after + r;
+          to.data[splits ? apart : beside] = from.data[splits ? beside : apart];
+        }
+}
+
+static LogicalResult splitChunks(SplitChunksOp op, OpCall &call) {
+  moveChunks(call[op.getInput()], call.result(), true, op.getDim());
+  return success();
+}
+
+static LogicalResult joinChunks(JoinChunksOp op, OpCall &call) {
+  moveChunks(call[op.getInput()], call.result(), false, op.getDim());
+  return success();
+}
+
 static LogicalResult maskPad(MaskPadOp op, OpCall &call) {
   const Tensor &in = call[op.getInput()];
   Tensor &out = call.result();
@@ -105,4 +134,6 @@ void reference::registerLocalOps(Registry &registry) {
   registry.add<FillOp>(fill);
   registry.add<MaskPadOp>(maskPad);
   registry.add<TakeUnitsOp>(takeUnits);
+  registry.add<SplitChunksOp>(splitChunks);
+  registry.add<JoinChunksOp>(joinChunks);
 }

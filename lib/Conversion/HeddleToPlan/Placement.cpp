@@ -125,7 +125,7 @@ void Placement::rebase(int storage, const Place &to) {
 LogicalResult Placement::placeOp(Operation *op) {
   if (auto repeat = dyn_cast<RepeatOp>(op))
     return placeRepeat(repeat);
-  if (isa<SplitHeadsOp, MergeHeadsOp>(op)) {
+  if (isa<SplitHeadsOp, MergeHeadsOp, SplitChunksOp, JoinChunksOp>(op)) {
     Place place = get(op->getOperand(0));
     places[op->getResult(0)] = place;
     return success();

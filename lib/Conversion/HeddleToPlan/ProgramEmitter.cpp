@@ -229,6 +229,10 @@ LogicalResult ProgramEmitter::emitCollective(Operation *op,
   } else if (auto gather = dyn_cast<comm::AllGatherOp>(op)) {
     kind = plan::CollectiveKind::AllGather;
     dim = gather.getDim();
+  } else if (auto exchange = dyn_cast<comm::AllToAllOp>(op);
+             exchange && exchange.getSplitDim() == 0 &&
+             exchange.getConcatDim() == 0) {
+    kind = plan::CollectiveKind::AllToAll;
   } else if (auto permute = dyn_cast<comm::PermuteOp>(op)) {
     kind = plan::CollectiveKind::Permute;
     shift = permute.getShift();
@@ -238,11 +242,14 @@ LogicalResult ProgramEmitter::emitCollective(Operation *op,
     begun[start.getResult()] = nextId;
   } else {
     return op->emitOpError("expected a collective that plans have: all_reduce, "
-                           "reduce_scatter, all_gather or permute");
+                           "reduce_scatter, all_gather, permute, or all_to_all "
+                           "of chunks in the first dimension");
   }
   int64_t rows = product(inType.getShape().take_front(dim));
   int64_t elements =
       std::min(inType.getNumElements(), outType.getNumElements()) / rows;
+  if (kind == plan::CollectiveKind::AllToAll)
+    elements /= inType.getDimSize(0); // of one peer
   // What only travels may be bytes.
   Type dtype = inType.getElementType();
   if (int64_t block = getBlockElements(dtype); block > 1) {
@@ -333,7 +340,9 @@ LogicalResult ProgramEmitter::emitRepeat(RepeatOp repeat, OpBuilder &builder) {
 }
 
 LogicalResult ProgramEmitter::emitOp(Operation *op, OpBuilder &builder) {
-  if (isa<SplitHeadsOp, MergeHeadsOp, TakeUnitsOp>(op)) // places, no work
+  // Places, no work: others are in kernels.
+  if (isa<SplitHeadsOp, MergeHeadsOp, TakeUnitsOp, SplitChunksOp, JoinChunksOp>(
+          op))
     return success();
   if (auto repeat = dyn_cast<RepeatOp>(op))
     return emitRepeat(repeat, builder);

@@ -185,6 +185,8 @@ LogicalResult addRowOp(RowProgram &p, CacheSlotsOp op);
 LogicalResult addRowOp(RowProgram &p, CacheAppendOp op);
 LogicalResult addRowOp(RowProgram &p, MaskPadOp op);
 LogicalResult addRowOp(RowProgram &p, TakeUnitsOp op);
+LogicalResult addRowOp(RowProgram &p, SplitChunksOp op);
+LogicalResult addRowOp(RowProgram &p, JoinChunksOp op);
 LogicalResult addRowOp(RowProgram &p, ArgmaxOp op);
 
 } // namespace mlir::heddle::cpu

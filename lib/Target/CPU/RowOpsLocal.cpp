@@ -299,6 +299,62 @@ static LogicalResult addRowTake(RowProgram &p, TakeUnitsOp op) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// split_chunks, join_chunks
+//===----------------------------------------------------------------------===//
+
+/// Rows of what follows the cut dimension; `sourceRow` says which row of the
+/// input the one at hand is.
+template <typename OpTy, typename SourceRow>
+static LogicalResult addChunks(RowProgram &p, OpTy op, SourceRow sourceRow) {
+  if (failed(p.expectRows(op, op.getResult())) ||
+      failed(p.expectArgument(op, op.getInput())))
+    return failure();
+  if (!isa<FloatType>(tensorType(op.getInput()).getElementType()))
+    return op.emitOpError("expected floats, got ") << op.getInput().getType();
+  RowItem item;
+  item.op = op;
+  item.results = {op.getResult()};
+  item.atRow = [&p, sourceRow](RowItem &self) mutable {
+    self.scalars = {sourceRow(p.b(), p.row())};
+  };
+  int64_t extent = item.extent = p.extentOf(op.getResult());
+  item.anyGroups = true;
+  item.compute = [&p, op, extent](RowItem &self, Lane lane) mutable {
+    return p.b().loadRow(p.b().bufferOf(op.getInput()), extent, self.scalars[0],
+                         lane.flat, lane.mask);
+  };
+  p.add(std::move(item));
+  return success();
+}
+
+/// Row (a, b, c) of A x B x C is row (b, a, c) of B x A x C.
+static Value swapOuter(KernelBuilder &b, Value row, int64_t outer,
+                       int64_t middle, int64_t inner) {
+  Value i = b.idiv(row, middle * inner);
+  Value j = b.irem(b.idiv(row, inner), middle);
+  Value c = b.irem(row, inner);
+  return b.iadd(b.imul(b.iadd(b.imul(j, outer), i), inner), c);
+}
+
+LogicalResult cpu::addRowOp(RowProgram &p, SplitChunksOp op) {
+  ArrayRef<int64_t> chunks = tensorShape(op.getResult());
+  int64_t dim = op.getDim(), n = chunks[0], extent = chunks[dim + 1];
+  int64_t outer = product(chunks.slice(1, dim));
+  return addChunks(p, op, [=](KernelBuilder &b, Value row) {
+    return swapOuter(b, row, n, outer, extent);
+  });
+}
+
+LogicalResult cpu::addRowOp(RowProgram &p, JoinChunksOp op) {
+  ArrayRef<int64_t> chunks = tensorShape(op.getInput());
+  int64_t dim = op.getDim(), n = chunks[0], extent = chunks[dim + 1];
+  int64_t outer = product(chunks.slice(1, dim));
+  return addChunks(p, op, [=](KernelBuilder &b, Value row) {
+    return swapOuter(b, row, outer, n, extent);
+  });
+}
+
 /// Where runs of consecutive source elements begin, on any rank.
 static SmallVector<int64_t> runStarts(ArrayRef<int64_t> source, int64_t out) {
   SmallVector<int64_t> starts = {0};

@@ -96,6 +96,14 @@ static RowRank rowRank(Operation *op) {
         int64_t idsRank = tensorType(embedding.getIds()).getRank();
         return RowRank{idsRank, idsRank};
       })
+      .Case<SplitChunksOp>([](SplitChunksOp op) {
+        int64_t rows = op.getDim() + 2;
+        return RowRank{rows, rows};
+      })
+      .Case<JoinChunksOp>([](JoinChunksOp op) {
+        int64_t rows = op.getDim() + 1;
+        return RowRank{rows, rows};
+      })
       .Case<LocalIndexOp>([&](auto) { return RowRank{rank, rank}; })
       .Case<ArgmaxOp>([&](auto) { return RowRank{-1, rank}; })
       .Default([&](Operation *) {
@@ -145,7 +153,7 @@ LogicalResult RowProgram::addOp(Operation *op) {
       .Case<RmsNormOp, AddOp, BiasAddOp, GluOp, RotaryTableOp, RotaryOp,
             MergePartialsOp, EmbeddingOp, GatherRowsOp, LocalIndexOp,
             CacheSlotsOp, CacheAppendOp, MaskPadOp, TakeUnitsOp, ArgmaxOp,
-            QuantizeOp, FillOp>(
+            QuantizeOp, FillOp, SplitChunksOp, JoinChunksOp>(
           [&](auto typed) { return addRowOp(*this, typed); })
       .Default([&](Operation *) {
         return op->emitOpError("has no lowering in a row kernel");

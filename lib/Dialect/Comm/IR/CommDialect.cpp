@@ -91,9 +91,11 @@ LogicalResult AllToAllOp::verify() {
   bool ok = in.getRank() == out.getRank() &&
             in.getElementType() == out.getElementType() && split >= 0 &&
             split < in.getRank() && concat >= 0 && concat < in.getRank() &&
-            split != concat && out.getDimSize(split) > 0 &&
+            out.getDimSize(split) > 0 &&
             in.getDimSize(split) % out.getDimSize(split) == 0;
-  if (ok) {
+  if (ok && split == concat) {
+    ok = in == out;
+  } else if (ok) {
     int64_t n = in.getDimSize(split) / out.getDimSize(split);
     for (int64_t i = 0; i < in.getRank(); ++i) {
       if (i == split)

@@ -148,6 +148,48 @@ std::optional<int64_t> TakeUnitsOp::getViewOffset() {
 }
 
 //===----------------------------------------------------------------------===//
+// split_chunks, join_chunks
+//===----------------------------------------------------------------------===//
+
+/// `chunks` is `whole` with dimension `dim` cut and moved to the front.
+static LogicalResult verifyChunks(Operation *op, Value whole, Value chunks,
+                                  int64_t dim) {
+  if (failed(verifyLocal(op)))
+    return failure();
+  ArrayRef<int64_t> w = shapeOf(whole), c = shapeOf(chunks);
+  bool ok = dim >= 0 && dim < static_cast<int64_t>(w.size()) &&
+            c.size() == w.size() + 1 && c[0] > 0 && w[dim] % c[0] == 0 &&
+            typeOf(whole).getElementType() == typeOf(chunks).getElementType();
+  if (ok) {
+    SmallVector<int64_t> want(w);
+    want[dim] /= c[0];
+    ok = c.drop_front() == ArrayRef<int64_t>(want);
+  }
+  if (ok)
+    return success();
+  return op->emitOpError("expected chunks of dimension ")
+         << dim << " of " << whole.getType() << ", got " << chunks.getType();
+}
+
+LogicalResult SplitChunksOp::verify() {
+  // split_chunks_c1
+  return verifyChunks(*this, getInput(), getResult(), getDim());
+}
+int64_t SplitChunksOp::getFlops() { return 0; }
+bool SplitChunksOp::isView() {
+  return product(shapeOf(getInput()).take_front(getDim())) == 1;
+}
+
+LogicalResult JoinChunksOp::verify() {
+  // join_chunks_c1
+  return verifyChunks(*this, getResult(), getInput(), getDim());
+}
+int64_t JoinChunksOp::getFlops() { return 0; }
+bool JoinChunksOp::isView() {
+  return product(shapeOf(getResult()).take_front(getDim())) == 1;
+}
+
+//===----------------------------------------------------------------------===//
 // fill
 //===----------------------------------------------------------------------===//
 

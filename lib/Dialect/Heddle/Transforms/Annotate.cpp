@@ -76,8 +76,14 @@ void Finalizer::require(OpOperand &operand, ShardingAttr want,
   Operation *user = operand.getOwner();
   // Reuse an earlier reshard of the same value if it stands in the same block;
   // nothing is hoisted out of or into a repeat.
-  if (!reshard || reshard->getBlock() != user->getBlock()) {
+  // Numbers of tokens, which are small, are brought in place beside what they
+  // come from: layers share them.
+  bool integers = isa<IntegerType>(
+      cast<RankedTensorType>(value.getType()).getElementType());
+  if (!reshard || (!integers && reshard->getBlock() != user->getBlock())) {
     OpBuilder builder(user);
+    if (integers)
+      builder.setInsertionPointAfterValue(value);
     reshard = ReshardOp::create(
         builder, value.getLoc(),
         withSharding(cast<RankedTensorType>(value.getType()), want), value,
@@ -275,7 +281,7 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
       // One rank has nothing to share, and needs no collective.
       if (mesh.getAxisSize(s.axis) == 1)
         continue;
-      seedStrategy(s, *tokens, module, propagation);
+      seedStrategy(s, *strategies, *tokens, module, propagation);
       propagation.run();
     }
     Finalizer finalizer(propagation,

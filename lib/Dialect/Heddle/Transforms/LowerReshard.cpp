@@ -18,6 +18,8 @@
 
 #include "LowerReshard.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::heddle;
 
@@ -58,6 +60,20 @@ private:
   LogicalResult gather(int64_t dim, const Layout &source);
   void slice(int64_t dim, const Layout &layout);
 
+  // Between layouts of which one divides the parts of the other; false, and
+  // nothing done, if they are not.
+  FailureOr<bool> widen(int64_t dim, const Layout &from, const Layout &to);
+  bool narrow(int64_t dim, const Layout &from, const Layout &to);
+  FailureOr<bool> scatter(int64_t dim, const Layout &from, const Layout &to,
+                          PartialKindAttr kind, ArrayRef<AxisRefAttr> axes);
+  FailureOr<bool> exchange(ArrayRef<int64_t> shape,
+                           ArrayRef<DimShardingAttr> want,
+                           MutableArrayRef<DimShardingAttr> now, size_t i,
+                           size_t j);
+  /// Takes the chosen units, where that is not all of them in their order.
+  void takeChosen(int64_t dim, ArrayRef<AxisRefAttr> axes, int64_t rows,
+                  ArrayRef<int64_t> chosen, int64_t unit, int64_t extent);
+
   OpBuilder &builder;
   Location loc;
   Value value;
@@ -70,6 +86,9 @@ public:
 };
 
 } // namespace
+
+static ArrayRef<AxisRefAttr> suffixOf(ArrayRef<AxisRefAttr> axes,
+                                      ArrayRef<AxisRefAttr> prefix);
 
 /// Pending sums that the target does not have any more.
 LogicalResult Lowering::reduce(ShardingAttr from, ShardingAttr to,
@@ -87,6 +106,20 @@ LogicalResult Lowering::reduce(ShardingAttr from, ShardingAttr to,
     return failure();
   auto kind = PartialKindAttr::get(builder.getContext(), from.getPartialKind());
   for (auto [i, dim] : llvm::enumerate(to.getDims())) {
+    if (suffixOf(dim.getAxes(), now[i].getAxes()) == ArrayRef(axes) &&
+        !now[i].isReplicated()) {
+      FailureOr<Layout> have = layout(now[i], shape[i]);
+      FailureOr<Layout> target = layout(dim, shape[i]);
+      if (failed(have) || failed(target))
+        return failure();
+      FailureOr<bool> done = scatter(i, *have, *target, kind, axes);
+      if (failed(done))
+        return failure();
+      if (!*done)
+        continue;
+      now[i] = dim;
+      return success();
+    }
     if (ArrayRef<AxisRefAttr>(axes) != dim.getAxes() || !now[i].isReplicated())
       continue;
     FailureOr<Layout> target = layout(dim, shape[i]);
@@ -151,6 +184,218 @@ void Lowering::slice(int64_t dim, const Layout &layout) {
        target.localExtent());
 }
 
+//===----------------------------------------------------------------------===//
+// Layouts that divide the parts of another
+//===----------------------------------------------------------------------===//
+
+/// The axes after `prefix`; none if that is no prefix.
+static ArrayRef<AxisRefAttr> suffixOf(ArrayRef<AxisRefAttr> axes,
+                                      ArrayRef<AxisRefAttr> prefix) {
+  if (axes.size() < prefix.size() || axes.take_front(prefix.size()) != prefix)
+    return {};
+  return axes.drop_front(prefix.size());
+}
+
+/// The same layout in smaller units. A dimension that is not cut is one row of
+/// all units.
+static Layout inUnits(const Layout &layout, int64_t unit) {
+  if (layout.axes.empty()) {
+    Layout result = layout;
+    result.unit = unit;
+    result.units = result.slots = llvm::divideCeil(layout.size, unit);
+    result.table.clear();
+    for (int64_t u = 0; u < result.units; ++u)
+      result.table.push_back(u);
+    return result;
+  }
+  Layout result = layout;
+  int64_t parts = layout.unit / unit;
+  result.unit = unit;
+  result.units = llvm::divideCeil(layout.size, unit);
+  result.slots = layout.slots * parts;
+  result.table.clear();
+  for (int64_t u : layout.table)
+    for (int64_t i = 0; i < parts; ++i)
+      result.table.push_back(
+          u < 0 || u * parts + i >= result.units ? -1 : u * parts + i);
+  return result;
+}
+
+namespace {
+/// Two layouts of a dimension in one unit.
+struct InOneUnit {
+  Layout a, b;
+
+  InOneUnit(const Layout &first, const Layout &second)
+      : a(first.compact()), b(second.compact()) {
+    int64_t unit = a.axes.empty()   ? b.unit
+                   : b.axes.empty() ? a.unit
+                                    : std::gcd(a.unit, b.unit);
+    a = inUnits(a, unit);
+    b = inUnits(b, unit);
+  }
+};
+} // namespace
+
+static ArrayRef<int64_t> rowsOf(const Layout &layout, int64_t first,
+                                int64_t count) {
+  return ArrayRef<int64_t>(layout.table)
+      .slice(first * layout.slots, count * layout.slots);
+}
+
+/// Appends where `wanted` units are among the units `there`, -1 for padding;
+/// false if one is not there.
+static bool findUnits(ArrayRef<int64_t> there, ArrayRef<int64_t> wanted,
+                      SmallVectorImpl<int64_t> &places) {
+  DenseMap<int64_t, int64_t> placeOf;
+  for (auto [place, unit] : llvm::enumerate(there))
+    if (unit >= 0)
+      placeOf.try_emplace(unit, place);
+  for (int64_t unit : wanted) {
+    auto found = placeOf.find(unit);
+    if (unit >= 0 && found == placeOf.end())
+      return false;
+    places.push_back(unit < 0 ? -1 : found->second);
+  }
+  return true;
+}
+
+void Lowering::takeChosen(int64_t dim, ArrayRef<AxisRefAttr> axes, int64_t rows,
+                          ArrayRef<int64_t> chosen, int64_t unit,
+                          int64_t extent) {
+  int64_t cols = static_cast<int64_t>(chosen.size()) / rows;
+  bool same = cast<RankedTensorType>(value.getType()).getDimSize(dim) == extent;
+  for (auto [i, place] : llvm::enumerate(chosen))
+    same &= place == static_cast<int64_t>(i) % cols;
+  if (!same)
+    take(dim,
+         RankTableAttr::get(builder.getContext(), axes, rows, cols, chosen),
+         unit, extent);
+}
+
+/// Gathers over the axes that `from` has more.
+FailureOr<bool> Lowering::widen(int64_t dim, const Layout &from,
+                                const Layout &to) {
+  ArrayRef<AxisRefAttr> axes = suffixOf(from.axes, to.axes);
+  if (axes.empty())
+    return false;
+  InOneUnit l(from, to);
+  int64_t parts = l.a.ranks / l.b.ranks;
+  SmallVector<int64_t> chosen;
+  for (int64_t c = 0; c < l.b.ranks; ++c)
+    if (!findUnits(rowsOf(l.a, c * parts, parts), rowsOf(l.b, c, 1), chosen))
+      return false;
+  if (parts > 1) {
+    value = comm::AllGatherOp::create(
+        builder, loc, withExtent(dim, parts * from.localExtent()), value,
+        builder.getI64IntegerAttr(dim), group(axes),
+        builder.getStringAttr(reason));
+    ++collectives;
+  }
+  takeChosen(dim, to.axes, l.b.ranks, chosen, l.b.unit, to.localExtent());
+  return true;
+}
+
+/// Keeps what is this rank's over the axes that `to` has more.
+bool Lowering::narrow(int64_t dim, const Layout &from, const Layout &to) {
+  if (suffixOf(to.axes, from.axes).empty())
+    return false;
+  InOneUnit l(from, to);
+  int64_t parts = l.b.ranks / l.a.ranks;
+  SmallVector<int64_t> chosen;
+  for (int64_t c = 0; c < l.b.ranks; ++c)
+    if (!findUnits(rowsOf(l.a, c / parts, 1), rowsOf(l.b, c, 1), chosen))
+      return false;
+  takeChosen(dim, to.axes, l.b.ranks, chosen, l.b.unit, to.localExtent());
+  return true;
+}
+
+/// Sums over the axes that `to` has more, to each rank its part.
+FailureOr<bool> Lowering::scatter(int64_t dim, const Layout &from,
+                                  const Layout &to, PartialKindAttr kind,
+                                  ArrayRef<AxisRefAttr> axes) {
+  InOneUnit l(from, to);
+  int64_t parts = l.b.ranks / l.a.ranks;
+  SmallVector<int64_t> chosen;
+  for (int64_t c = 0; c < l.a.ranks; ++c)
+    if (!findUnits(rowsOf(l.a, c, 1), rowsOf(l.b, c * parts, parts), chosen))
+      return false;
+  takeChosen(dim, from.axes, l.a.ranks, chosen, l.a.unit,
+             parts * to.localExtent());
+  if (parts > 1) {
+    value = comm::ReduceScatterOp::create(
+        builder, loc, withExtent(dim, to.localExtent()), value, kind,
+        builder.getI64IntegerAttr(dim), group(axes),
+        builder.getStringAttr(reason));
+    ++collectives;
+  }
+  return true;
+}
+
+/// Moves the last axes of dimension i to dimension j, which may use a part of
+/// them only (replicated key/value heads), as an all-to-all. Uneven parts and
+/// copies are picked before, padding is dropped behind.
+FailureOr<bool> Lowering::exchange(ArrayRef<int64_t> shape,
+                                   ArrayRef<DimShardingAttr> want,
+                                   MutableArrayRef<DimShardingAttr> now,
+                                   size_t i, size_t j) {
+  ArrayRef<AxisRefAttr> axes = suffixOf(now[i].getAxes(), want[i].getAxes());
+  ArrayRef<AxisRefAttr> moved = suffixOf(want[j].getAxes(), now[j].getAxes());
+  if (axes.empty() || moved.empty())
+    return false;
+  bool partly = axes.size() == 1 && moved.size() == 1 && axes[0].isFull() &&
+                axes[0].getName() == moved[0].getName();
+  if (axes != moved && !partly)
+    return false;
+  FailureOr<Layout> iNow = layout(now[i], shape[i]);
+  FailureOr<Layout> iWant = layout(want[i], shape[i]);
+  FailureOr<Layout> jNow = layout(now[j], shape[j]);
+  FailureOr<Layout> jWant = layout(want[j], shape[j]);
+  FailureOr<int64_t> parts =
+      getAxesSize(mesh, axes, [&]() { return emitError(loc); });
+  if (failed(iNow) || failed(iWant) || failed(jNow) || failed(jWant) ||
+      failed(parts))
+    return failure();
+  if (*parts == 1)
+    return false;
+  // What each peer needs of dimension j.
+  InOneUnit to(*jNow, *jWant);
+  int64_t few = to.b.ranks / to.a.ranks;
+  int64_t minor =
+      moved[0].isFull()
+          ? 1
+          : *parts / (moved[0].getPreSize() * moved[0].getSubSize());
+  SmallVector<int64_t> packed;
+  for (int64_t c = 0; c < to.a.ranks; ++c)
+    for (int64_t peer = 0; peer < *parts; ++peer)
+      if (!findUnits(rowsOf(to.a, c, 1),
+                     rowsOf(to.b, c * few + peer / minor % few, 1), packed))
+        return false;
+  // Where what arrives belongs in dimension i.
+  InOneUnit back(*iNow, *iWant);
+  SmallVector<int64_t> unpacked;
+  for (int64_t c = 0; c < back.b.ranks; ++c)
+    if (!findUnits(rowsOf(back.a, c * *parts, *parts), rowsOf(back.b, c, 1),
+                   unpacked))
+      return false;
+  takeChosen(j, jNow->axes, to.a.ranks, packed, to.b.unit,
+             *parts * jWant->localExtent());
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> moving(type.getShape());
+  moving[i] *= *parts;
+  moving[j] = jWant->localExtent();
+  value = comm::AllToAllOp::create(
+      builder, loc, RankedTensorType::get(moving, type.getElementType()), value,
+      builder.getI64IntegerAttr(j), builder.getI64IntegerAttr(i), group(axes),
+      builder.getStringAttr(reason));
+  ++collectives;
+  takeChosen(i, iWant->axes, back.b.ranks, unpacked, back.b.unit,
+             iWant->localExtent());
+  now[i] = want[i];
+  now[j] = want[j];
+  return true;
+}
+
 LogicalResult Lowering::run(RankedTensorType from, RankedTensorType to) {
   ShardingAttr source = getSharding(from), target = getSharding(to);
   SmallVector<DimShardingAttr> now(source.getDims());
@@ -161,35 +406,27 @@ LogicalResult Lowering::run(RankedTensorType from, RankedTensorType to) {
     return now[i] != want[i] &&
            !(now[i].isReplicated() && want[i].isReplicated());
   };
-  // An axis that moves between two dimensions, both cut evenly.
+  // Axes that move from one dimension to another.
   for (size_t i = 0; i < now.size(); ++i)
-    for (size_t j = 0; j < now.size(); ++j) {
-      if (i == j || now[i].isReplicated() || !want[i].isReplicated() ||
-          !now[j].isReplicated() || now[i].getAxes() != want[j].getAxes())
-        continue;
-      FailureOr<Layout> a = layout(now[i], from.getDimSize(i));
-      FailureOr<Layout> b = layout(want[j], from.getDimSize(j));
-      if (failed(a) || failed(b))
+    for (size_t j = 0; j < now.size(); ++j)
+      if (i != j && failed(exchange(from.getShape(), want, now, i, j)))
         return failure();
-      if (!a->blocked || a->hasPadding() || !b->blocked || b->hasPadding() ||
-          a->ranks == 1)
-        continue;
-      auto type = cast<RankedTensorType>(value.getType());
-      SmallVector<int64_t> shape(type.getShape());
-      shape[i] *= a->ranks;
-      shape[j] /= a->ranks;
-      value = comm::AllToAllOp::create(
-          builder, loc, RankedTensorType::get(shape, type.getElementType()),
-          value, builder.getI64IntegerAttr(j), builder.getI64IntegerAttr(i),
-          group(now[i].getAxes()), builder.getStringAttr(reason));
-      ++collectives;
-      now[j] = want[j];
-      now[i] = want[i];
-    }
   for (size_t i = 0; i < now.size(); ++i)
     if (differs(i) && !now[i].isReplicated()) {
       FailureOr<Layout> layoutNow = layout(now[i], from.getDimSize(i));
-      if (failed(layoutNow) || failed(gather(i, *layoutNow)))
+      FailureOr<Layout> layoutWant = layout(want[i], from.getDimSize(i));
+      if (failed(layoutNow) || failed(layoutWant))
+        return failure();
+      if (!want[i].isReplicated()) {
+        FailureOr<bool> done = widen(i, *layoutNow, *layoutWant);
+        if (failed(done))
+          return failure();
+        if (*done || narrow(i, *layoutNow, *layoutWant)) {
+          now[i] = want[i];
+          continue;
+        }
+      }
+      if (failed(gather(i, *layoutNow)))
         return failure();
       now[i] = DimShardingAttr::get(builder.getContext());
     }

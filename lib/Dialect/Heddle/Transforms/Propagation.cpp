@@ -176,6 +176,56 @@ bool Propagation::seed(Value value, int64_t dim, DimShardingAttr sharding) {
       sharding.withUnit(unitOfWholeBlocks(value, dim, sharding.getUnit())));
 }
 
+bool Propagation::settle(Operation *op, int factor, DimShardingAttr sharding) {
+  FactorRule rule = cast<FactorRuleOpInterface>(op).getFactorRule();
+  FactorShardings &factors = settled[op];
+  factors.resize(rule.factors.size());
+  ArrayRef<AxisRefAttr> axes = sharding.getAxes();
+  if (DimShardingAttr now = factors[factor];
+      now && axes.take_front(now.getAxes().size()) != now.getAxes())
+    return false;
+  for (auto [f, other] : llvm::enumerate(factors))
+    if (other && static_cast<int>(f) != factor &&
+        rule.factors[f].follows != factor)
+      for (AxisRefAttr axis : other.getAxes())
+        for (AxisRefAttr mine : axes)
+          if (axis.getName() == mine.getName())
+            return false;
+  factors[factor] = sharding;
+  for (auto [f, other] : llvm::enumerate(rule.factors))
+    if (other.follows == factor)
+      factors[f] = followHeads(sharding, rule.factors[factor], other,
+                               unitOfFactor(op, rule, f));
+  return true;
+}
+
+DimShardingAttr Propagation::getSettled(Operation *op, int factor) const {
+  FactorShardings factors = settled.lookup(op);
+  return factors.empty() ? DimShardingAttr() : factors[factor];
+}
+
+DimShardingAttr Propagation::divide(DimShardingAttr outer, AxisRefAttr minor,
+                                    int64_t size) {
+  MLIRContext *context = module.getContext();
+  if (!outer)
+    return DimShardingAttr::get(context, ArrayRef<AxisRefAttr>(minor), 1);
+  FailureOr<Layout> layout =
+      Layout::get(mesh, outer, size, [&]() { return mesh.emitError(); });
+  FailureOr<int64_t> parts =
+      getAxesSize(mesh, minor, [&]() { return mesh.emitError(); });
+  if (failed(layout) || failed(parts))
+    return {};
+  int64_t slots = llvm::divideCeil(layout->slots, *parts);
+  SmallVector<int64_t> table;
+  for (int64_t r = 0; r < layout->ranks; ++r)
+    for (int64_t s = 0; s < *parts * slots; ++s)
+      table.push_back(s < layout->slots ? layout->unitAt(r, s) : -1);
+  SmallVector<AxisRefAttr> axes(outer.getAxes());
+  axes.push_back(minor);
+  return DimShardingAttr::get(context, axes, outer.getUnit(), MapKind::Table, 1,
+                              tableFor("parts", table, layout->ranks * *parts));
+}
+
 //===----------------------------------------------------------------------===//
 // Units of whole blocks
 //===----------------------------------------------------------------------===//
@@ -429,11 +479,11 @@ DimShardingAttr Propagation::followHeads(DimShardingAttr heads,
       return replicated;
   }
   return DimShardingAttr::get(context, heads.getAxes(), unit, MapKind::Table, 1,
-                              tableFor(table, layout->ranks));
+                              tableFor("kv_heads", table, layout->ranks));
 }
 
-FlatSymbolRefAttr Propagation::tableFor(ArrayRef<int64_t> values,
-                                        int64_t rows) {
+FlatSymbolRefAttr
+Propagation::tableFor(StringRef stem, ArrayRef<int64_t> values, int64_t rows) {
   int64_t cols = static_cast<int64_t>(values.size()) / rows;
   int64_t count = 0;
   for (auto table : module.getOps<TableOp>()) {
@@ -444,9 +494,9 @@ FlatSymbolRefAttr Propagation::tableFor(ArrayRef<int64_t> values,
   }
   OpBuilder builder(module.getContext());
   builder.setInsertionPointAfter(mesh);
-  std::string name = "kv_heads";
+  std::string name = stem.str();
   while (module.lookupSymbol(name))
-    name = "kv_heads_" + std::to_string(count++);
+    name = stem.str() + "_" + std::to_string(count++);
   auto table = TableOp::create(
       builder, mesh.getLoc(), builder.getStringAttr(name),
       builder.getI64IntegerAttr(rows), builder.getI64IntegerAttr(cols),

@@ -6,11 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Dialect/Comm/IR/CommDialect.h"
 #include "heddle/Dialect/Heddle/Transforms/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::heddle {
 #define GEN_PASS_DEF_SCHEDULEPASS
@@ -29,10 +31,13 @@ static bool isView(Operation *op) {
   return isa<SplitHeadsOp, MergeHeadsOp>(op);
 }
 
-/// A part of a tensor that is one range of its memory.
-static bool isSlice(Operation *op) {
-  auto take = dyn_cast<TakeUnitsOp>(op);
-  return take && take.getViewOffset();
+/// A part of a tensor, or its chunks, that is one range of its memory.
+static bool isRange(Operation *op) {
+  return TypeSwitch<Operation *, bool>(op)
+      .Case([](TakeUnitsOp take) { return take.getViewOffset().has_value(); })
+      .Case<SplitChunksOp, JoinChunksOp>(
+          [](auto chunks) { return chunks.isView(); })
+      .Default([](Operation *) { return false; });
 }
 
 /// The tokens (B, T) that a row-wise op runs over; none for other ops.
@@ -47,7 +52,7 @@ static std::optional<std::pair<int64_t, int64_t>> rowSpace(Operation *op) {
   else if (auto mask = dyn_cast<MaskPadOp>(op); mask && mask.getDim() >= 2)
     rows = mask.getResult();
   else if (auto take = dyn_cast<TakeUnitsOp>(op);
-           take && take.getDim() >= 2 && !isSlice(op))
+           take && take.getDim() >= 2 && !isRange(op))
     rows = take.getResult();
   if (!rows || shapeOf(rows).size() < 2)
     return std::nullopt;
@@ -78,8 +83,9 @@ static bool needsAllRows(Value value, IntegerAttr extent) {
 /// Ops that need a kernel but do not fuse.
 static bool isLoneKernel(Operation *op) {
   return isa<AttentionOp, AttentionPartialOp, ArgmaxOp, SampleOp, GatherRowsOp,
-             MaskPadOp, TakeUnitsOp, LocalIndexOp, LinearOp>(op) &&
-         !isSlice(op);
+             MaskPadOp, TakeUnitsOp, LocalIndexOp, SplitChunksOp, JoinChunksOp,
+             LinearOp>(op) &&
+         !isRange(op);
 }
 
 /// Products for the library: those of many rows. Few rows are bound by reading
@@ -121,6 +127,7 @@ struct Schedule : heddle::impl::SchedulePassBase<Schedule> {
       mesh = func->getAttr(HeddleDialect::kMeshAttr);
       extent = func->getAttrOfType<IntegerAttr>(HeddleDialect::kExtentAttr);
       splitBiases(func);
+      splitAllToAlls(func);
       func.walk([&](Block *block) { scheduleBlock(*block); });
     }
   }
@@ -140,6 +147,39 @@ struct Schedule : heddle::impl::SchedulePassBase<Schedule> {
                                    linear.getResult(), linear.getBias());
       linear.getResult().replaceAllUsesExcept(add.getResult(), add);
       linear.getBiasMutable().clear();
+    });
+  }
+
+  /// What goes to one rank is one range of memory, and what comes from one.
+  void splitAllToAlls(func::FuncOp func) {
+    func.walk([&](comm::AllToAllOp op) {
+      int64_t split = op.getSplitDim(), concat = op.getConcatDim();
+      if (split == 0 && concat == 0)
+        return;
+      auto in = cast<RankedTensorType>(op.getInput().getType());
+      int64_t n = split == concat
+                      ? 0
+                      : in.getDimSize(split) /
+                            cast<RankedTensorType>(op.getResult().getType())
+                                .getDimSize(split);
+      if (n == 0)
+        return;
+      SmallVector<int64_t> shape = {n};
+      shape.append(in.getShape().begin(), in.getShape().end());
+      shape[split + 1] /= n;
+      auto type = RankedTensorType::get(shape, in.getElementType());
+      OpBuilder builder(op);
+      Location loc = op.getLoc();
+      Value apart = SplitChunksOp::create(builder, loc, type, op.getInput(),
+                                          builder.getI64IntegerAttr(split));
+      Value arrived = comm::AllToAllOp::create(
+          builder, loc, type, apart, builder.getI64IntegerAttr(0),
+          builder.getI64IntegerAttr(0), op.getGroupAttr(), op.getReasonAttr());
+      Value joined =
+          JoinChunksOp::create(builder, loc, op.getResult().getType(), arrived,
+                               builder.getI64IntegerAttr(concat));
+      op.getResult().replaceAllUsesWith(joined);
+      op.erase();
     });
   }
 

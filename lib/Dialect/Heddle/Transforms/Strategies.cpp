@@ -19,18 +19,27 @@ struct Seeding {
   ModuleOp module;
   AxisRefAttr axis;
   TokenLayout layout;
+  ArrayRef<Strategy> all;
   Propagation &propagation;
 
-  int64_t ranks() const {
-    return propagation.getMesh().getAxisSize(axis.getName());
+  int64_t ranks() const { return ranksOf(axis.getName()); }
+  int64_t ranksOf(StringRef name) const {
+    return propagation.getMesh().getAxisSize(name);
   }
   /// Dealt in blocks.
   DimShardingAttr dim() const {
     return DimShardingAttr::get(axis.getContext(), ArrayRef<AxisRefAttr>(axis),
                                 1);
   }
-  /// Dealt by the layout.
-  DimShardingAttr tokens(int64_t count) const;
+  /// Tokens as one of the strategies that cut them leaves them. Those that keep
+  /// them together for less of a layer cut what the others have left: the
+  /// ring's parts lie outside of attention over the axes of `ulysses` too, and
+  /// those of norms and the residual over the axes of `sequence`.
+  DimShardingAttr tokens(int64_t count, StringRef strategy) const;
+
+private:
+  DimShardingAttr ringTokens(AxisRefAttr ring, int64_t count,
+                             int64_t minor) const;
 };
 
 struct StrategyInfo {
@@ -42,24 +51,48 @@ struct StrategyInfo {
 };
 } // namespace
 
-DimShardingAttr Seeding::tokens(int64_t count) const {
+/// Dealt by the layout, in units that `minor` ranks can share.
+DimShardingAttr Seeding::ringTokens(AxisRefAttr ring, int64_t count,
+                                    int64_t minor) const {
   constexpr int64_t kBlock = 64;
+  int64_t ranks = ranksOf(ring.getName());
   auto dealt = [&](int64_t unit, MapKind map) {
-    return DimShardingAttr::get(axis.getContext(), ArrayRef<AxisRefAttr>(axis),
+    return DimShardingAttr::get(ring.getContext(), ArrayRef<AxisRefAttr>(ring),
                                 unit, map, 1, FlatSymbolRefAttr());
   };
+  int64_t part = llvm::divideCeil(count, ranks * minor);
   switch (layout) {
   case TokenLayout::Zigzag:
-    return dealt(llvm::divideCeil(count, 2 * ranks()), MapKind::Zigzag);
+    return dealt(llvm::divideCeil(count, 2 * ranks * minor), MapKind::Zigzag);
   case TokenLayout::Striped:
     return dealt(1, MapKind::Cyclic);
   case TokenLayout::Contiguous:
-    return dim();
+    return dealt(minor == 1 ? 1 : part, MapKind::Block);
   case TokenLayout::Cyclic:
-    return dealt(std::min<int64_t>(kBlock, llvm::divideCeil(count, ranks())),
-                 MapKind::Cyclic);
+    return dealt(std::min(kBlock, part), MapKind::Cyclic);
   }
   llvm_unreachable("expected a layout");
+}
+
+DimShardingAttr Seeding::tokens(int64_t count, StringRef strategy) const {
+  static constexpr StringRef order[] = {"ring", "ulysses", "sequence"};
+  int64_t minor = 1;
+  for (const Strategy &other : all)
+    if (other.name == order[1] || other.name == order[2])
+      minor *= ranksOf(other.axis);
+  DimShardingAttr dim;
+  for (StringRef name : order) {
+    for (const Strategy &other : all) {
+      if (other.name != name || ranksOf(other.axis) == 1)
+        continue;
+      auto cut = AxisRefAttr::get(axis.getContext(), other.axis);
+      dim = name == order[0] ? ringTokens(cut, count, minor)
+                             : propagation.divide(dim, cut, count);
+    }
+    if (name == strategy)
+      break;
+  }
+  return dim;
 }
 
 //===----------------------------------------------------------------------===//
@@ -118,20 +151,98 @@ static int64_t seedData(Seeding &seeding) {
 // sequence(axis)
 //===----------------------------------------------------------------------===//
 
+/// A program that generates; others see all their tokens at once.
+static bool hasCache(func::FuncOp func) {
+  WalkResult result = func.walk([](AttentionOp op) {
+    return op.getBlocks() ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}
+
 /// Norms and the residual on shards of the token axis, where the axis is not
 /// used for something else, as inside of attention and the MLP after
 /// `tensor(axis)`.
-static int64_t seedSequence(Seeding &seeding) {
+static int64_t seedResidual(Seeding &seeding, StringRef strategy) {
   int64_t taken = 0;
   seeding.module.walk([&](Operation *op) {
     if (!isa<RmsNormOp, AddOp>(op))
       return;
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
     // A program of few tokens, such as decode, has nothing to share.
-    if (type.getRank() == 3 && type.getDimSize(1) >= seeding.ranks())
-      taken += seeding.propagation.seed(op->getResult(0), 1, seeding.dim());
+    if (type.getRank() != 3 || type.getDimSize(1) < seeding.ranks())
+      return;
+    // The parts of a ring are those of programs without a cache.
+    DimShardingAttr dim = hasCache(op->getParentOfType<func::FuncOp>())
+                              ? seeding.dim()
+                              : seeding.tokens(type.getDimSize(1), strategy);
+    taken += seeding.propagation.seed(op->getResult(0), 1, dim);
   });
   return taken;
+}
+
+static int64_t seedSequence(Seeding &seeding) {
+  return seedResidual(seeding, "sequence");
+}
+
+//===----------------------------------------------------------------------===//
+// Tokens outside of attention
+//===----------------------------------------------------------------------===//
+
+/// Products, gated units and ids, which stand in no order to one another: the
+/// tokens of `ring` and `ulysses`.
+static int64_t seedTokens(Seeding &seeding) {
+  int64_t taken = 0;
+  auto seed = [&](Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    taken += seeding.propagation.seed(
+        value, 1, seeding.tokens(type.getDimSize(1), "ulysses"));
+  };
+  for (auto func : seeding.module.getOps<func::FuncOp>()) {
+    if (hasCache(func))
+      continue;
+    // `--output last` leaves few tokens; those are on every rank.
+    int64_t most = 0;
+    func.walk([&](AttentionOp op) {
+      most = std::max(
+          most, cast<RankedTensorType>(op.getQuery().getType()).getDimSize(1));
+    });
+    func.walk([&](Operation *op) {
+      Value value;
+      if (auto embedding = dyn_cast<EmbeddingOp>(op))
+        value = embedding.getIds();
+      else if (isa<LinearOp, GluOp>(op))
+        value = op->getResult(0);
+      if (!value)
+        return;
+      auto type = cast<RankedTensorType>(value.getType());
+      if (type.getRank() >= 2 && type.getDimSize(1) == most &&
+          most >= seeding.ranks())
+        seed(value);
+    });
+  }
+  return taken;
+}
+
+/// Attention over the tokens of a pass, without a cache.
+static void forEachAttention(Seeding &seeding,
+                             function_ref<void(AttentionOp, int64_t)> each) {
+  seeding.module.walk([&](AttentionOp attention) {
+    int64_t tokens =
+        cast<RankedTensorType>(attention.getQuery().getType()).getDimSize(1);
+    auto keys = cast<RankedTensorType>(attention.getKey().getType());
+    if (!attention.getBlocks() && !attention.getLengths() &&
+        keys.getDimSize(1) == tokens && tokens >= seeding.ranks())
+      each(attention, tokens);
+  });
+}
+
+/// Queries, keys, values and the result as the tokens lie outside.
+static void seedAttention(Seeding &seeding, AttentionOp attention,
+                          int64_t tokens) {
+  DimShardingAttr outside = seeding.tokens(tokens, "ulysses");
+  for (Value value : {attention.getQuery(), attention.getKey(),
+                      attention.getValue(), attention.getResult()})
+    seeding.propagation.seed(value, 1, outside);
 }
 
 //===----------------------------------------------------------------------===//
@@ -162,22 +273,44 @@ static int64_t seedRing(Seeding &seeding) {
     // Attention and the cache have what they need of the axis; what is left of
     // a prompt's work is dealt out by tokens.
     seeding.propagation.run();
-    return taken + seedSequence(seeding);
+    return taken + seedResidual(seeding, "ring");
   }
-  seeding.module.walk([&](AttentionOp attention) {
-    Value query = attention.getQuery();
-    int64_t tokens = cast<RankedTensorType>(query.getType()).getDimSize(1);
-    auto keys = cast<RankedTensorType>(attention.getKey().getType());
-    if (attention.getBlocks() || attention.getLengths() ||
-        keys.getDimSize(1) != tokens || attention.getKeys())
-      return;
-    if (!seeding.propagation.seed(query, 1, seeding.tokens(tokens)))
+  forEachAttention(seeding, [&](AttentionOp attention, int64_t tokens) {
+    int t = attention.getFactorRule().operands[0][1][0];
+    if (attention.getKeys() ||
+        !seeding.propagation.settle(attention, t,
+                                    seeding.tokens(tokens, "ring")))
       return;
     attention.setKeysAttr(
         KeysAttr::get(attention.getContext(), KeyMethod::Ring, seeding.axis));
+    seedAttention(seeding, attention, tokens);
     ++taken;
   });
-  return taken;
+  return taken == 0 ? 0 : taken + seedTokens(seeding);
+}
+
+//===----------------------------------------------------------------------===//
+// ulysses(axis)
+//===----------------------------------------------------------------------===//
+
+/// All tokens of some heads inside of attention, some of the tokens outside.
+static int64_t seedUlysses(Seeding &seeding) {
+  int64_t taken = 0;
+  forEachAttention(seeding, [&](AttentionOp attention, int64_t tokens) {
+    int h = attention.getFactorRule().operands[0][2][0];
+    int64_t heads =
+        cast<RankedTensorType>(attention.getQuery().getType()).getDimSize(2);
+    // What tensor(axis) has cut is cut again.
+    DimShardingAttr mine = seeding.propagation.divide(
+        seeding.propagation.getSettled(attention, h), seeding.axis, heads);
+    if (!seeding.propagation.settle(attention, h, mine))
+      return;
+    seedAttention(seeding, attention, tokens);
+    ++taken;
+  });
+  return taken == 0
+             ? 0
+             : taken + seedResidual(seeding, "ulysses") + seedTokens(seeding);
 }
 
 //===----------------------------------------------------------------------===//
@@ -187,6 +320,7 @@ static int64_t seedRing(Seeding &seeding) {
 static constexpr StrategyInfo strategies[] = {
     {"tensor", "tp", "heads, hidden widths and vocabulary", seedTensor},
     {"data", "dp", "the batch", seedData},
+    {"ulysses", "sp", "tokens; heads inside of attention", seedUlysses},
     {"ring", "cp", "tokens; keys and values go round", seedRing},
     {"sequence", "", "tokens of norms and the residual", seedSequence},
 };
@@ -288,10 +422,11 @@ mlir::heddle::parseTokenLayout(StringRef name,
                      << name << "'";
 }
 
-void mlir::heddle::seedStrategy(const Strategy &strategy, TokenLayout layout,
+void mlir::heddle::seedStrategy(const Strategy &strategy,
+                                ArrayRef<Strategy> all, TokenLayout layout,
                                 ModuleOp module, Propagation &propagation) {
   auto axis = AxisRefAttr::get(module.getContext(), strategy.axis);
-  Seeding seeding = {module, axis, layout, propagation};
+  Seeding seeding = {module, axis, layout, all, propagation};
   int64_t taken = find(strategy.name)->seed(seeding);
   if (taken == 0)
     propagation.getMesh().emitWarning()

@@ -100,12 +100,14 @@ def Comm_AllToAllOp : Comm_Op<"all_to_all"> {
   let description = [{
     The input is cut into n chunks along `split_dim`; chunk i goes to rank i of
     the group; what arrives is concatenated along `concat_dim` in rank order.
-    Equivalent to: n ncclSend and n ncclRecv in one group.
+    With one dimension for both, chunks change places. Equivalent to: n ncclSend
+    and n ncclRecv in one group.
 
     Constraints:
     - (C1) the group is not empty and names no axis twice.
     - (C2) split_dim's input extent is n times the result's, concat_dim's result
-      extent n times the input's; all others are equal.
+      extent n times the input's (of one dimension for both, the same); all others
+      are equal.
   }];
   let arguments = (ins RankedTensorOf<[AnyType]>:$input, I64Attr:$split_dim,
                        I64Attr:$concat_dim, Comm_Axes:$group, StrAttr:$reason);

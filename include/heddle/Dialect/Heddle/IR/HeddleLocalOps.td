@@ -107,6 +107,44 @@ def Heddle_TakeUnitsOp : Heddle_LocalOp<"take_units"> {
   }];
 }
 
+def Heddle_SplitChunksOp : Heddle_LocalOp<"split_chunks"> {
+  let summary = "the chunks of a dimension, one after the other";
+  let description = [{
+    Dimension `dim` of extent n * c is cut into n chunks of c; result[i] is chunk
+    i. What goes to different ranks lies apart: how an all-to-all wants it.
+
+    Constraints:
+    - (C1) the result has input's shape with dim divided by the extent of a new
+      first dimension.
+  }];
+  let arguments = (ins Heddle_Tensor:$input, I64Attr:$dim);
+  let results = (outs Heddle_Tensor:$result);
+  let assemblyFormat = "$input `dim` $dim attr-dict `:` type($input) `->` type($result)";
+  let extraClassDeclaration = [{
+    /// The chunks are one after the other already.
+    bool isView();
+  }];
+}
+
+def Heddle_JoinChunksOp : Heddle_LocalOp<"join_chunks"> {
+  let summary = "chunks side by side in a dimension";
+  let description = [{
+    The reverse of `heddle.split_chunks`: input[i] is chunk i of the result's
+    dimension `dim`.
+
+    Constraints:
+    - (C1) the input has the result's shape with dim divided by the extent of
+      its first dimension.
+  }];
+  let arguments = (ins Heddle_Tensor:$input, I64Attr:$dim);
+  let results = (outs Heddle_Tensor:$result);
+  let assemblyFormat = "$input `dim` $dim attr-dict `:` type($input) `->` type($result)";
+  let extraClassDeclaration = [{
+    /// The chunks are side by side already.
+    bool isView();
+  }];
+}
+
 def Heddle_FillOp : Heddle_LocalOp<"fill"> {
   let summary = "one value everywhere";
   let description = [{

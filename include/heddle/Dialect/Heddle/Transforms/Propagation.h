@@ -34,6 +34,19 @@ public:
   /// that cuts no quantisation block of any tensor that the decision reaches.
   bool seed(Value value, int64_t dim, DimShardingAttr sharding);
 
+  /// Decides how one op is cut along a factor, whatever its values say: what
+  /// lies in another way is brought there by a reshard. What is cut along the
+  /// factor already may be cut again over more axes. False if the op is cut
+  /// otherwise, or over one of these axes along another factor.
+  bool settle(Operation *op, int factor, DimShardingAttr sharding);
+  /// How the op is cut along a factor for good; null if that is open.
+  DimShardingAttr getSettled(Operation *op, int factor) const;
+
+  /// `outer` with each rank's part cut again over `minor`: that rank's units in
+  /// order, to each as many as to any. Without `outer`, blocks.
+  DimShardingAttr divide(DimShardingAttr outer, AxisRefAttr minor,
+                         int64_t size);
+
   /// Runs to the fixpoint. How ops are cut then is settled: later decisions
   /// cut their other factors only.
   void run();
@@ -67,7 +80,8 @@ private:
   /// Key/value heads that the ranks' query heads need, in units of `unit`.
   DimShardingAttr followHeads(DimShardingAttr heads, const Factor &query,
                               const Factor &kv, int64_t unit);
-  FlatSymbolRefAttr tableFor(ArrayRef<int64_t> values, int64_t rows);
+  FlatSymbolRefAttr tableFor(StringRef stem, ArrayRef<int64_t> values,
+                             int64_t rows);
 
   ModuleOp module;
   MeshOp mesh;

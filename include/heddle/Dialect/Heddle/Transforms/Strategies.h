@@ -45,8 +45,10 @@ struct Strategy {
 /// that no strategy uses.
 FailureOr<SmallVector<Strategy>> parseStrategies(StringRef text, MeshOp mesh);
 
-/// Marks the values that the strategy decides. Warns if it finds none.
-void seedStrategy(const Strategy &strategy, TokenLayout layout, ModuleOp module,
+/// Marks the values that the strategy, one of `all`, decides. Warns if it finds
+/// none.
+void seedStrategy(const Strategy &strategy, ArrayRef<Strategy> all,
+                  TokenLayout layout, ModuleOp module,
                   Propagation &propagation);
 
 } // namespace mlir::heddle
