@@ -52,6 +52,9 @@ static LogicalResult checkTypes(Operation *op, TypeRange types) {
       return op->emitError("expected static local tensors in a kernel, got ")
              << type;
     int64_t block = getBlockElements(tensor.getElementType());
+    if (block == 1 && !isa<FloatType, IntegerType>(tensor.getElementType()))
+      return op->emitError("expected numbers of known width in a kernel, got ")
+             << type;
     if (block > 1 &&
         (tensor.getRank() == 0 || tensor.getShape().back() % block != 0))
       return op->emitError("expected whole blocks of ")

@@ -535,6 +535,22 @@ func.func @local_index_c2(%i: tensor<3xi32>) attributes {heddle.local} {
 
 // -----
 
+func.func @split_chunks_c1(%x: tensor<2x6x8xf32>) attributes {heddle.local} {
+  // expected-error @below {{'heddle.split_chunks' op expected chunks of dimension 1 of 'tensor<2x6x8xf32>', got 'tensor<3x2x3x8xf32>'}}
+  %0 = heddle.split_chunks %x dim 1 : tensor<2x6x8xf32> -> tensor<3x2x3x8xf32>
+  return
+}
+
+// -----
+
+func.func @join_chunks_c1(%x: tensor<3x2x2x8xf32>) attributes {heddle.local} {
+  // expected-error @below {{'heddle.join_chunks' op expected chunks of dimension 2 of 'tensor<2x6x8xf32>', got 'tensor<3x2x2x8xf32>'}}
+  %0 = heddle.join_chunks %x dim 2 : tensor<3x2x2x8xf32> -> tensor<2x6x8xf32>
+  return
+}
+
+// -----
+
 func.func @mask_pad_c1(%x: tensor<2x8xf32>) attributes {heddle.local} {
   // expected-error @below {{'heddle.mask_pad' op expected a dimension below 2, got 2}}
   %0 = heddle.mask_pad %x dim 2 units <{tp}, [[0], [1]]> of 8 size 15 identity 0.0 : tensor<2x8xf32> -> tensor<2x8xf32>

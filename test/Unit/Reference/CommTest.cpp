@@ -163,6 +163,20 @@ TEST_F(CommTest, AllToAllSplitsOneDimensionAndJoinsAnother) {
                     arguments[a / 2].at(a % 2, 2 * rank + b, c));
 }
 
+TEST_F(CommTest, AllToAllOfChunks) {
+  std::vector<Tensor> arguments;
+  for (int rank = 0; rank < 3; ++rank)
+    arguments.push_back(randomTensor({6, 5}, rank));
+  std::vector<Tensor> got = runOp(
+      R"(["cp" = 3])",
+      R"(comm.all_to_all %x split 0 concat 0 group [#heddle.axis<cp>] because "test")",
+      "tensor<6x5xf32>", "tensor<6x5xf32>", arguments);
+  for (int rank = 0; rank < 3; ++rank)
+    for (int a = 0; a < 6; ++a)
+      for (int b = 0; b < 5; ++b)
+        EXPECT_EQ(got[rank].at(a, b), arguments[a / 2].at(2 * rank + a % 2, b));
+}
+
 TEST_F(CommTest, PermuteSendsFurther) {
   std::vector<Tensor> arguments;
   for (int rank = 0; rank < 5; ++rank)
@@ -235,10 +249,10 @@ TEST_F(CommTest, LocalIndexFindsTheSlot) {
 // Blocks of 5 over two ranks of 3: places 0 to 2, and 3 and 4 and padding.
 TEST_F(CommTest, LocalIndexWithinABlock) {
   Tensor ids = scalarStack({0, 2, 3, 4, 5, 8, 14, -1});
-  std::vector<Tensor> got = runOp(
-      R"(["cp" = 2])",
-      "heddle.local_index %x units <{cp}, [[0], [1]]> of 3 within 5",
-      "tensor<8xi32>", "tensor<8xi32>", {ids, ids});
+  std::vector<Tensor> got =
+      runOp(R"(["cp" = 2])",
+            "heddle.local_index %x units <{cp}, [[0], [1]]> of 3 within 5",
+            "tensor<8xi32>", "tensor<8xi32>", {ids, ids});
   EXPECT_CLOSE(got[0], scalarStack({0, 2, -1, -1, 3, -1, -1, -1}), 0);
   EXPECT_CLOSE(got[1], scalarStack({-1, -1, 0, 1, -1, 3, 7, -1}), 0);
   // How many of the first 0, 2, 3, … elements a rank has.
@@ -282,6 +296,21 @@ TEST_F(CommTest, TakeUnitsPicksAndPads) {
         for (int c = 0; c < 2; ++c)
           EXPECT_EQ(got[rank].at(a, b, c),
                     columns[rank][b] < 0 ? 0 : x.at(a, columns[rank][b], c));
+}
+
+TEST_F(CommTest, ChunksAreSplitAndJoined) {
+  Tensor x = randomTensor({2, 6, 5}, 1);
+  std::vector<Tensor> apart =
+      runOp(R"(["tp" = 1])", "heddle.split_chunks %x dim 1",
+            "tensor<2x6x5xf32>", "tensor<3x2x2x5xf32>", {x});
+  for (int i = 0; i < 3; ++i)
+    for (int a = 0; a < 2; ++a)
+      for (int b = 0; b < 2; ++b)
+        for (int c = 0; c < 5; ++c)
+          EXPECT_EQ(apart[0].at(i, a, b, c), x.at(a, 2 * i + b, c));
+  EXPECT_CLOSE(runOp(R"(["tp" = 1])", "heddle.join_chunks %x dim 1",
+                     "tensor<3x2x2x5xf32>", "tensor<2x6x5xf32>", apart)[0],
+               x, 0);
 }
 
 TEST_F(CommTest, TablesMustHaveARowPerCoordinate) {

@@ -217,6 +217,39 @@ TEST(LocalKernel, IntegersOfTokens) {
   }
 }
 
+// Rows of 5 and of 70 elements, which no vector divides; three dimensions of
+// rows.
+TEST(LocalKernel, ChunksAreSplitAndJoined) {
+  for (int64_t width : {5, 70}) {
+    std::string whole = tensor({2, 6, width}, "f32");
+    std::string cut = tensor({3, 2, 2, width}, "f32");
+    for (bool splits : {true, false}) {
+      KernelRun k(
+          kernel({splits ? whole : cut},
+                 std::string("%r = heddle.") + (splits ? "split" : "join") +
+                     "_chunks %0 dim 1 : " +
+                     (splits ? whole + " -> " + cut : cut + " -> " + whole) +
+                     "\n return %r : " + (splits ? cut : whole),
+                 {splits ? cut : whole}),
+          "x86-64-v3");
+      std::vector<double> in, want(static_cast<size_t>(12 * width));
+      for (int64_t i = 0; i < 12 * width; ++i)
+        in.push_back(static_cast<double>(i));
+      for (int64_t a = 0; a < 2; ++a)
+        for (int64_t b = 0; b < 6; ++b)
+          for (int64_t c = 0; c < width; ++c) {
+            auto beside = static_cast<size_t>((a * 6 + b) * width + c);
+            auto apart =
+                static_cast<size_t>(((b / 2 * 2 + a) * 2 + b % 2) * width + c);
+            want[splits ? apart : beside] = in[splits ? beside : apart];
+          }
+      k.set(0, in);
+      k.run();
+      expectNear(k.get(1), want, 0, 0, splits ? "split" : "join");
+    }
+  }
+}
+
 // Blocks of 5 over two ranks of 3, as the reference's test has it.
 TEST(LocalKernel, IndexWithinABlock) {
   std::string x = tensor({2, 4}, "i32");
@@ -224,8 +257,8 @@ TEST(LocalKernel, IndexWithinABlock) {
   KernelRun k(kernel({x},
                      "%a = heddle.local_index " + units + " : " + x + " -> " +
                          x + "\n%b = heddle.local_index " + units +
-                         " count : " + x + " -> " + x + "\n return %a, %b : " +
-                         x + ", " + x,
+                         " count : " + x + " -> " + x +
+                         "\n return %a, %b : " + x + ", " + x,
                      {x, x}),
               "x86-64-v3");
   k.set(0, {0, 2, 3, 4, 5, 8, 14, -1});
