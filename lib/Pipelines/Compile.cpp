@@ -62,6 +62,7 @@ void mlir::heddle::populatePhase(OpPassManager &manager, Phase phase,
   }
   case Phase::Partition:
     manager.addPass(createPartitionPass());
+    manager.addNestedPass<func::FuncOp>(createChunkPass());
     manager.addPass(createVerifyLocalPass());
     return;
   case Phase::Schedule:

@@ -220,15 +220,20 @@ LogicalResult Placement::placeRepeat(RepeatOp repeat) {
   }
   for (auto [i, inout] : llvm::enumerate(repeat.getInouts()))
     places[repeat.getResult(numCarries + i)] = get(inout);
-  if (repeat.getNumResults() !=
-      repeat.getCarries().size() + repeat.getInouts().size())
-    return repeat.emitOpError("expected no emitted values; they have no plan "
-                              "form");
+  // What kinds emit, kind by kind, is stacked in place.
+  for (size_t i = repeat.getCarries().size() + repeat.getInouts().size();
+       i < repeat.getNumResults(); ++i) {
+    Place stack;
+    stack.storage = newStorage(repeat.getResult(i));
+    places[repeat.getResult(i)] = stack;
+  }
+  int64_t emitted = numCarries + repeat.getInouts().size();
 
   auto slice = [&](Value stack, Value part) {
     Place place = get(stack);
     int64_t stride = bytesOf(part);
-    if (auto argument = dyn_cast<BlockArgument>(stack))
+    if (auto argument = dyn_cast<BlockArgument>(stack);
+        argument && argument.getOwner() == &program.front())
       if (int64_t fixed = argumentPlaces[argument.getArgNumber()].stride)
         stride = fixed;
     place.terms.push_back({stride, LoopScalar::Ordinal, 0, repeat});
@@ -255,6 +260,14 @@ LogicalResult Placement::placeRepeat(RepeatOp repeat) {
         rebase(get(value).storage, next[i]);
       else if (!(get(value) == next[i]))
         copies[yield].push_back({get(value), next[i], bytesOf(value)});
+    }
+    for (Value value : yield.getEmits()) {
+      Place to = get(repeat.getResult(emitted++));
+      to.terms.push_back({bytesOf(value), LoopScalar::Ordinal, 0, repeat});
+      if (value.getParentBlock() == &body && isMovable(value, yield))
+        rebase(get(value).storage, to);
+      else
+        copies[yield].push_back({get(value), to, bytesOf(value)});
     }
     for (auto [state, value] : llvm::zip(states, yield.getInouts()))
       if (!(get(value) == get(state)))

@@ -340,6 +340,7 @@ FailureOr<SmallVector<Strategy>> mlir::heddle::parseStrategies(StringRef text,
     llvm::interleaveComma(strategies, diag, [&](const StrategyInfo &info) {
       diag << info.name << "(axis)";
     });
+    diag << ", chunk(tokens)";
   };
   if (text.trim().empty()) {
     for (Attribute attr : mesh.getNames()) {
@@ -376,6 +377,21 @@ FailureOr<SmallVector<Strategy>> mlir::heddle::parseStrategies(StringRef text,
     }
     name = name.trim();
     axis = axis.trim();
+    if (name == "chunk") {
+      // chunk(4096) or chunk(tokens=4096).
+      auto [key, after] = axis.split('=');
+      StringRef count = after.empty() ? axis : after.trim();
+      int64_t tokens = 0;
+      if ((!after.empty() && key.trim() != "tokens") ||
+          count.getAsInteger(10, tokens) || tokens < 1) {
+        mesh.emitError() << "expected chunk(N) with a number of tokens of at "
+                            "least 1, got '"
+                         << part << "'";
+        ok = false;
+      }
+      result.push_back({"chunk", "", tokens});
+      continue;
+    }
     if (!find(name)) {
       InFlightDiagnostic diag = mesh.emitError();
       diag << "expected one of the strategies ";
@@ -425,6 +441,12 @@ mlir::heddle::parseTokenLayout(StringRef name,
 void mlir::heddle::seedStrategy(const Strategy &strategy,
                                 ArrayRef<Strategy> all, TokenLayout layout,
                                 ModuleOp module, Propagation &propagation) {
+  if (strategy.name == "chunk") {
+    for (auto func : module.getOps<func::FuncOp>())
+      func->setAttr(kChunkAttr,
+                    OpBuilder(func).getI64IntegerAttr(strategy.tokens));
+    return;
+  }
   auto axis = AxisRefAttr::get(module.getContext(), strategy.axis);
   Seeding seeding = {module, axis, layout, all, propagation};
   int64_t taken = find(strategy.name)->seed(seeding);

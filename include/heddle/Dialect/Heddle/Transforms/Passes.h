@@ -11,6 +11,7 @@
 
 #include "heddle/Dialect/Comm/IR/CommDialect.h"
 #include "heddle/Dialect/Heddle/IR/HeddleDialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 
 namespace mlir::heddle {

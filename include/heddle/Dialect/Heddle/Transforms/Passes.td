@@ -40,7 +40,9 @@ def AnnotatePass : Pass<"heddle-annotate", "::mlir::ModuleOp"> {
     units by their hidden width, embedding and logits by vocabulary (Megatron-LM,
     arXiv:1909.08053); `data(dp)` shards the batch; `sequence(tp)` the tokens of
     norms and the residual (arXiv:2205.05198); `ring(cp)` all tokens, with keys
-    and values that go round (arXiv:2310.01889). After each, shardings are
+    and values that go round (arXiv:2310.01889), or the blocks of a cache;
+    `ulysses(sp)` tokens, and heads inside of attention (arXiv:2309.14509).
+    `chunk(N)` leaves a mark for `heddle-chunk`. After each, shardings are
     propagated through the ops' factor rules to a fixpoint; what an earlier
     strategy decided is never changed by a later one. Key/value heads follow the
     query heads that read them: by a sub-axis where ranks divide, by a table
@@ -111,6 +113,27 @@ def VerifyLocalPass : Pass<"heddle-verify-local", "::mlir::ModuleOp"> {
     has an encoding, no `heddle.reshard` is left, and groups name axes of the
     mesh.
   }];
+}
+
+def ChunkPass : Pass<"heddle-chunk", "::mlir::func::FuncOp"> {
+  let summary = "MLPs over some tokens at a time";
+  let description = [{
+    Before: local functions (`heddle-partition`); those with `heddle.chunk` N,
+    which the strategy `chunk(N)` puts there, are changed.
+
+    A gated unit with the products before and behind it (and what quantises and
+    biases them) becomes a `heddle.repeat` over chunks of at most N tokens, so
+    that the hidden width is never there for all tokens (Blockwise Parallel
+    Transformers, arXiv:2305.19370). A chunk is the largest divisor of a rank's
+    tokens that is at most N; without one above N / 8 the unit stays whole, with
+    a warning. Sums of its results stay behind the loop.
+
+    After: local functions as before.
+  }];
+  let statistics = [
+    Statistic<"numLoops", "loops", "Number of loops over chunks">,
+  ];
+  let dependentDialects = ["::mlir::heddle::HeddleDialect"];
 }
 
 def PackWeightsPass : Pass<"heddle-pack-weights", "::mlir::ModuleOp"> {

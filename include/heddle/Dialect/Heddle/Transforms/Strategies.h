@@ -38,7 +38,13 @@ parseTokenLayout(StringRef name, function_ref<InFlightDiagnostic()> emitError);
 struct Strategy {
   std::string name;
   std::string axis;
+  /// Of `chunk`, which has no axis.
+  int64_t tokens = 0;
 };
+
+/// On functions: at most how many tokens an MLP sees at a time
+/// (`heddle-chunk`).
+inline constexpr llvm::StringLiteral kChunkAttr = "heddle.chunk";
 
 /// Parses "tensor(tp);data(dp)" or, if empty, takes the defaults of the mesh's
 /// axis names. Every problem is reported: unknown strategies and axes, axes
