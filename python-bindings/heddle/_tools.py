@@ -111,6 +111,7 @@ def _compile(arguments: list[str]) -> dict[str, Any]:
 def compile(model: PathLike, *, mesh: str = "tp=1", program: str = "generate",
             output: Optional[PathLike] = None, batch: int = 1, seq: int = 512,
             chunk: Optional[int] = None, strategy: Optional[str] = None,
+            layout: Optional[str] = None,
             weights: str = "keep", result: Optional[str] = None,
             cpu: Optional[str] = None, memory_budget: Optional[str] = None,
             options: Sequence[str] = ()) -> Bundle:
@@ -127,6 +128,8 @@ def compile(model: PathLike, *, mesh: str = "tp=1", program: str = "generate",
             included.
         chunk: tokens that prefill takes at once.
         strategy: as in "tensor(tp);data(dp)".
+        layout: of the tokens over a ring: "zigzag" (the default), "striped",
+            "contiguous" or "cyclic".
         weights: type of stored weights: "keep", "f32", "bf16" or "q8_0".
         result: what a forward gives: "logits", "last" or "hidden".
         cpu: "host", "x86-64-v3" or "x86-64-v4".
@@ -143,6 +146,7 @@ def compile(model: PathLike, *, mesh: str = "tp=1", program: str = "generate",
                  "--batch", str(batch), "--seq", str(seq), "--weights",
                  weights, "-o", path]
     for name, value in (("--chunk", chunk), ("--strategy", strategy),
+                        ("--layout", layout),
                         ("--output", result), ("--cpu", cpu),
                         ("--memory-budget", memory_budget)):
         if value is not None:

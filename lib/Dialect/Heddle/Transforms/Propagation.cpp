@@ -176,6 +176,13 @@ bool Propagation::seed(Value value, int64_t dim, DimShardingAttr sharding) {
       sharding.withUnit(unitOfWholeBlocks(value, dim, sharding.getUnit())));
 }
 
+void Propagation::keepWhole(Value value, int64_t dim) {
+  auto &dims = decided[value];
+  dims.resize(tensorType(value).getRank());
+  if (!dims[dim])
+    dims[dim] = DimShardingAttr::get(module.getContext());
+}
+
 bool Propagation::settle(Operation *op, int factor, DimShardingAttr sharding) {
   FactorRule rule = cast<FactorRuleOpInterface>(op).getFactorRule();
   FactorShardings &factors = settled[op];

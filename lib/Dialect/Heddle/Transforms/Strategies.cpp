@@ -293,17 +293,45 @@ static int64_t seedRing(Seeding &seeding) {
 // ulysses(axis)
 //===----------------------------------------------------------------------===//
 
+/// What the heads of `tensor(axis)`, if there are any, become.
+static bool settleHeads(Seeding &seeding, AttentionOp attention) {
+  int h = attention.getFactorRule().operands[0][2][0];
+  int64_t heads =
+      cast<RankedTensorType>(attention.getQuery().getType()).getDimSize(2);
+  DimShardingAttr mine = seeding.propagation.divide(
+      seeding.propagation.getSettled(attention, h), seeding.axis, heads);
+  return seeding.propagation.settle(attention, h, mine);
+}
+
+/// With a cache: a rank has the keys and values of its heads. What goes there,
+/// and to attention, comes in shards of the tokens or, where those are few,
+/// whole; its heads are not cut, which would cut weights.
+static int64_t seedUlyssesCaches(Seeding &seeding) {
+  int64_t taken = 0;
+  seeding.module.walk([&](AttentionOp attention) {
+    if (!attention.getBlocks() || !settleHeads(seeding, attention))
+      return;
+    SmallVector<Value> outside = {attention.getQuery(), attention.getResult()};
+    for (Value pool : {attention.getKey(), attention.getValue()})
+      if (auto append = pool.getDefiningOp<CacheAppendOp>())
+        outside.push_back(append.getValues());
+    int64_t tokens =
+        cast<RankedTensorType>(attention.getQuery().getType()).getDimSize(1);
+    for (Value value : outside)
+      if (tokens >= seeding.ranks())
+        seeding.propagation.seed(value, 1, seeding.dim());
+      else
+        seeding.propagation.keepWhole(value, 2);
+    ++taken;
+  });
+  return taken;
+}
+
 /// All tokens of some heads inside of attention, some of the tokens outside.
 static int64_t seedUlysses(Seeding &seeding) {
-  int64_t taken = 0;
+  int64_t taken = seedUlyssesCaches(seeding);
   forEachAttention(seeding, [&](AttentionOp attention, int64_t tokens) {
-    int h = attention.getFactorRule().operands[0][2][0];
-    int64_t heads =
-        cast<RankedTensorType>(attention.getQuery().getType()).getDimSize(2);
-    // What tensor(axis) has cut is cut again.
-    DimShardingAttr mine = seeding.propagation.divide(
-        seeding.propagation.getSettled(attention, h), seeding.axis, heads);
-    if (!seeding.propagation.settle(attention, h, mine))
+    if (!settleHeads(seeding, attention))
       return;
     seedAttention(seeding, attention, tokens);
     ++taken;

@@ -34,6 +34,9 @@ public:
   /// that cuts no quantisation block of any tensor that the decision reaches.
   bool seed(Value value, int64_t dim, DimShardingAttr sharding);
 
+  /// Decides that a dimension stays whole, unless it is decided.
+  void keepWhole(Value value, int64_t dim);
+
   /// Decides how one op is cut along a factor, whatever its values say: what
   /// lies in another way is brought there by a reshard. What is cut along the
   /// factor already may be cut again over more axes. False if the op is cut
