@@ -8,6 +8,8 @@
 
 #include "heddle/Dialect/Heddle/IR/Layout.h"
 
+#include "llvm/ADT/BitVector.h"
+
 using namespace mlir;
 using namespace mlir::heddle;
 
@@ -186,8 +188,12 @@ FailureOr<Layout> Layout::get(MeshOp mesh, DimShardingAttr dim, int64_t size,
         diag.attachNote(table.getLoc()) << "the table is defined here";
         return diag;
       }
+    llvm::BitVector held(static_cast<unsigned>(n));
+    for (int64_t u : layout.table)
+      if (u >= 0)
+        held.set(static_cast<unsigned>(u));
     for (int64_t u = 0; u < n; ++u)
-      if (llvm::find(layout.table, u) == layout.table.end()) {
+      if (!held.test(static_cast<unsigned>(u))) {
         InFlightDiagnostic diag = emitError();
         diag << "expected every unit on some rank, but unit " << u
              << " is on none";

@@ -8,6 +8,7 @@
 
 #include "heddle/Dialect/Heddle/Transforms/Strategies.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -22,6 +23,11 @@ struct Seeding {
   ArrayRef<Strategy> all;
   Propagation &propagation;
 
+  Seeding(ModuleOp module, AxisRefAttr axis, TokenLayout layout,
+          ArrayRef<Strategy> all, Propagation &propagation)
+      : module(module), axis(axis), layout(layout), all(all),
+        propagation(propagation) {}
+
   int64_t ranks() const { return ranksOf(axis.getName()); }
   int64_t ranksOf(StringRef name) const {
     return propagation.getMesh().getAxisSize(name);
@@ -35,9 +41,11 @@ struct Seeding {
   /// them together for less of a layer cut what the others have left: the
   /// ring's parts lie outside of attention over the axes of `ulysses` too, and
   /// those of norms and the residual over the axes of `sequence`.
-  DimShardingAttr tokens(int64_t count, StringRef strategy) const;
+  DimShardingAttr tokens(int64_t count, StringRef strategy);
 
 private:
+  /// Tables of parts can be as long as the sequence: made once.
+  llvm::StringMap<DimShardingAttr> made;
   DimShardingAttr ringTokens(AxisRefAttr ring, int64_t count,
                              int64_t minor) const;
 };
@@ -74,13 +82,15 @@ DimShardingAttr Seeding::ringTokens(AxisRefAttr ring, int64_t count,
   llvm_unreachable("expected a layout");
 }
 
-DimShardingAttr Seeding::tokens(int64_t count, StringRef strategy) const {
+DimShardingAttr Seeding::tokens(int64_t count, StringRef strategy) {
+  DimShardingAttr &dim = made[(strategy + Twine(count)).str()];
+  if (dim)
+    return dim;
   static constexpr StringRef order[] = {"ring", "ulysses", "sequence"};
   int64_t minor = 1;
   for (const Strategy &other : all)
     if (other.name == order[1] || other.name == order[2])
       minor *= ranksOf(other.axis);
-  DimShardingAttr dim;
   for (StringRef name : order) {
     for (const Strategy &other : all) {
       if (other.name != name || ranksOf(other.axis) == 1)
@@ -476,7 +486,7 @@ void mlir::heddle::seedStrategy(const Strategy &strategy,
     return;
   }
   auto axis = AxisRefAttr::get(module.getContext(), strategy.axis);
-  Seeding seeding = {module, axis, layout, all, propagation};
+  Seeding seeding(module, axis, layout, all, propagation);
   int64_t taken = find(strategy.name)->seed(seeding);
   if (taken == 0)
     propagation.getMesh().emitWarning()
