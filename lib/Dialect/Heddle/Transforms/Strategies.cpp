@@ -266,8 +266,11 @@ static int64_t seedCaches(Seeding &seeding) {
   seeding.module.walk([&](AttentionOp attention) {
     if (!attention.getBlocks() || attention.getKeys())
       return;
-    for (Value keys : {attention.getKey(), attention.getValue()})
-      taken += seeding.propagation.seed(keys, 1, seeding.dim());
+    // Not where the axis cuts something else of the cache.
+    if (!seeding.propagation.seed(attention.getKey(), 1, seeding.dim()))
+      return;
+    seeding.propagation.seed(attention.getValue(), 1, seeding.dim());
+    ++taken;
     attention.setKeysAttr(
         KeysAttr::get(attention.getContext(), KeyMethod::Merge, seeding.axis));
   });

@@ -1,6 +1,11 @@
 // RUN: heddle-opt %s --heddle-annotate='strategy=data(dp);ring(cp)' | FileCheck %s
 // RUN: heddle-opt %s --heddle-annotate='strategy=data(dp);ring(cp)' --heddle-partition | FileCheck %s --check-prefix=LOCAL
 
+// An axis that has cut the heads of a cache does not cut its blocks.
+// RUN: heddle-opt %s --heddle-annotate='strategy=tensor(cp);data(dp);ring(cp)' 2>&1 | FileCheck %s --check-prefix=TAKEN
+// TAKEN: warning: strategy ring(cp) found nothing to split
+// TAKEN-NOT: keys <
+
 heddle.mesh @m ["dp" = 2, "cp" = 3]
 
 // A cache of 2 sequences of 2 blocks: sequences over dp, each block of 8 places
