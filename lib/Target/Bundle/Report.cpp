@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Dialect/Heddle/IR/Layout.h"
+#include "heddle/Dialect/Heddle/Transforms/Strategies.h"
 #include "heddle/Target/Bundle/Bundle.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -175,10 +176,17 @@ FailureOr<llvm::json::Object> mlir::heddle::makeReport(ModuleOp module,
   outside.push_back(llvm::json::Object{
       {"what", "machine code of library products, made at load"},
       {"bytes", nullptr}});
-  return llvm::json::Object{
-      {"parameters", parameters},      {"mesh", std::move(axes)},
-      {"ranks", std::move(ranks)},     {"collectives", std::move(collectives)},
-      {"padding", std::move(padding)}, {"outside_arena", std::move(outside)}};
+  llvm::json::Array choices;
+  if (auto made = module->getAttrOfType<ArrayAttr>(kChoicesAttr))
+    for (auto choice : made.getAsRange<StringAttr>())
+      choices.push_back(choice.getValue());
+  return llvm::json::Object{{"parameters", parameters},
+                            {"mesh", std::move(axes)},
+                            {"choices", std::move(choices)},
+                            {"ranks", std::move(ranks)},
+                            {"collectives", std::move(collectives)},
+                            {"padding", std::move(padding)},
+                            {"outside_arena", std::move(outside)}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -215,6 +223,8 @@ std::string mlir::heddle::formatReport(const llvm::json::Object &report) {
     os << *axis.getAsObject()->getString("name") << "="
        << *axis.getAsObject()->getInteger("size") << " ";
   os << "\n";
+  for (const llvm::json::Value &choice : *report.getArray("choices"))
+    os << "chosen      " << *choice.getAsString() << "\n";
   for (const llvm::json::Value &value : *report.getArray("ranks")) {
     const llvm::json::Object &rank = *value.getAsObject();
     int64_t arena = *rank.getInteger("arena_bytes");

@@ -276,6 +276,7 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
     if (failed(tokens))
       return signalPassFailure();
 
+    resolveContext(*strategies, module, mesh);
     Propagation propagation(module, mesh);
     for (const Strategy &s : *strategies) {
       // One rank has nothing to share, and needs no collective.

@@ -362,7 +362,9 @@ static constexpr StrategyInfo strategies[] = {
     {"tensor", "tp", "heads, hidden widths and vocabulary", seedTensor},
     {"data", "dp", "the batch", seedData},
     {"ulysses", "sp", "tokens; heads inside of attention", seedUlysses},
-    {"ring", "cp", "tokens; keys and values go round", seedRing},
+    // Replaced by one of the two before any is seeded (resolveContext).
+    {"context", "cp", "ring or ulysses, whichever sends less", nullptr},
+    {"ring", "", "tokens; keys and values go round", seedRing},
     {"sequence", "", "tokens of norms and the residual", seedSequence},
 };
 

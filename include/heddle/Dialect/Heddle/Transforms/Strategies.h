@@ -51,6 +51,15 @@ inline constexpr llvm::StringLiteral kChunkAttr = "heddle.chunk";
 /// that no strategy uses.
 FailureOr<SmallVector<Strategy>> parseStrategies(StringRef text, MeshOp mesh);
 
+/// On modules: what `context(axis)` chose and why, in sentences for the report.
+inline constexpr llvm::StringLiteral kChoicesAttr = "heddle.choices";
+
+/// Replaces each `context(axis)` by `ring(axis)` or `ulysses(axis)`: what sends
+/// less, from the heads of the module's attention, the number of ranks and the
+/// other strategies; and leaves the reasons on the module.
+void resolveContext(MutableArrayRef<Strategy> strategies, ModuleOp module,
+                    MeshOp mesh);
+
 /// Marks the values that the strategy, one of `all`, decides. Warns if it finds
 /// none.
 void seedStrategy(const Strategy &strategy, ArrayRef<Strategy> all,
