@@ -72,8 +72,10 @@ Value LayerBuilder::attention(Value input, const ParamValues &params,
     q = norm("model.layers.self_attn.q_norm", q, params[ParamId::QueryNorm]);
     k = norm("model.layers.self_attn.k_norm", k, params[ParamId::KeyNorm]);
   }
-  q = rotary(qProj, q, inputs.angles);
-  k = rotary(kProj, k, inputs.angles);
+  if (inputs.angles) {
+    q = rotary(qProj, q, inputs.angles);
+    k = rotary(kProj, k, inputs.angles);
+  }
   if (keyCache) {
     keyCache = CacheAppendOp::create(builder, at(attn), keyCache.getType(),
                                      keyCache, k, inputs.slots);
@@ -83,11 +85,16 @@ Value LayerBuilder::attention(Value input, const ParamValues &params,
     v = valueCache;
   }
   double scale = 1 / std::sqrt(static_cast<double>(config.headDim));
+  AlibiAttr alibi;
+  if (config.alibi)
+    alibi = AlibiAttr::get(builder.getContext(), config.heads, APFloat(8.0));
   Value out = AttentionOp::create(
       builder, at(attn), floats(shapeOf(q)), q, k, v, inputs.positions,
-      inputs.keyPositions, inputs.blocks, inputs.lengths,
-      builder.getF64FloatAttr(scale), builder.getUnitAttr(),
-      builder.getI64IntegerAttr(window), RankTableAttr(), KeysAttr());
+      inputs.keyPositions, inputs.blocks, inputs.lengths, inputs.documents,
+      inputs.documents, params[ParamId::Sinks], builder.getF64FloatAttr(scale),
+      builder.getUnitAttr(), builder.getI64IntegerAttr(window),
+      builder.getF64FloatAttr(config.softCap), alibi, RankTableAttr(),
+      RankTableAttr(), KeysAttr());
   ArrayRef<int64_t> shape = shapeOf(out);
   out = MergeHeadsOp::create(builder, at(attn),
                              floats({shape[0], shape[1], shape[2] * shape[3]}),

@@ -32,10 +32,13 @@ private:
 
 /// What all layers of a program share.
 struct LayerInputs {
-  /// B x T positions and their rotary angles.
+  /// B x T positions and their rotary angles, which are null with linear
+  /// biases.
   Value positions, angles;
   /// B x S or P x S positions of the keys.
   Value keyPositions;
+  /// B x T documents of the tokens; null: a sequence is one.
+  Value documents;
   /// With a cache: slots of the new tokens, block tables and lengths.
   Value slots, blocks, lengths;
 };

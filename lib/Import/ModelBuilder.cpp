@@ -24,6 +24,7 @@ namespace {
 /// The 32-bit pattern of -1, the position of a slot that holds nothing.
 constexpr int64_t kNoPosition = 4294967295;
 constexpr StringLiteral kMeshName = "mesh";
+constexpr StringLiteral kDocuments = "documents";
 
 int64_t blocksPerSequence(const ImportOptions &options) {
   return (options.sequence + options.blockSize - 1) / options.blockSize;
@@ -101,6 +102,8 @@ public:
   void build();
 
 private:
+  /// Sequences are several documents.
+  bool packed() const { return !cached && options.packed > 0; }
   void declareInputs();
   void declareParams();
   void declareStates();
@@ -151,7 +154,7 @@ private:
 
   Signature args, results;
   size_t tokensArg = 0, positionsArg = 0, blocksArg = 0, lengthsArg = 0,
-         lastArg = 0, keyPositionsArg = 0;
+         lastArg = 0, keyPositionsArg = 0, documentsArg = 0;
   /// How to sample, with a cache.
   size_t temperatureArg = 0, topKArg = 0, topPArg = 0, minPArg = 0, seedArg = 0;
   /// [kind][id]; what is not layered is with kind 0.
@@ -317,6 +320,8 @@ void ProgramBuilder::declareInputs() {
   int64_t batch = options.batch;
   tokensArg = addInput("tokens", {batch, tokens});
   positionsArg = addInput("positions", {batch, tokens});
+  if (packed())
+    documentsArg = addInput(kDocuments, {batch, tokens});
   if (cached) {
     blocksArg = addInput("blocks", {batch, blocksPerSequence(options)});
     lengthsArg = addInput("lengths", {batch});
@@ -365,6 +370,8 @@ Signature::Size ProgramBuilder::cutSize(ParamId id) const {
   case ParamId::Value:
   case ParamId::ValueBias:
     return {0, config.keys.kvHeads};
+  case ParamId::Sinks:
+    return {0, config.keys.heads};
   case ParamId::Output:
     return {1, config.keys.heads};
   case ParamId::Gate:
@@ -434,9 +441,12 @@ void ProgramBuilder::buildBeforeLayers() {
                             APFloat(config.ropeFactor), APFloat(config.ropeLow),
                             APFloat(config.ropeHigh), config.ropeOriginal);
   inputs.positions = inputs.keyPositions = positions;
-  inputs.angles = RotaryTableOp::create(
-      builder, layers.at("model.rotary_emb"),
-      layers.floats({batch, tokens, config.rotaryDim}), positions, rope);
+  if (packed())
+    inputs.documents = arg(documentsArg);
+  if (!config.alibi)
+    inputs.angles = RotaryTableOp::create(
+        builder, layers.at("model.rotary_emb"),
+        layers.floats({batch, tokens, config.rotaryDim}), positions, rope);
   if (!cached)
     return;
   Location loc = layers.at("model.cache");
@@ -542,6 +552,14 @@ void ProgramBuilder::finishFunction() {
   function.setType(builder.getFunctionType(args.types, results.types));
   for (auto [i, attr] : llvm::enumerate(args.bindings))
     function.setArgAttr(i, HeddleDialect::kBindingAttr, attr);
+  if (!cached && !options.anyPositions) {
+    StringAttr within =
+        packed() ? builder.getStringAttr(kDocuments) : StringAttr();
+    int64_t below =
+        packed() ? options.packed : std::numeric_limits<int32_t>::max();
+    function.setArgAttr(positionsArg, HeddleDialect::kConsecutiveAttr,
+                        ConsecutiveAttr::get(model.context, below, within));
+  }
   for (auto [i, sizes] : llvm::enumerate(args.sizes)) {
     SmallVector<StringRef> names(
         cast<RankedTensorType>(args.types[i]).getRank());
@@ -629,6 +647,15 @@ static void checkOptions(const ModelConfig &config,
   if (options.program == "generate" && options.output == "hidden")
     problems.add("output",
                  "expected logits or last for generate, got \"hidden\"");
+  if (options.program == "generate" && options.packed > 0)
+    problems.add("packed documents",
+                 "expected none for generate, got some of " +
+                     Twine(options.packed) + " tokens");
+  if (options.packed < 0 || options.packed > options.sequence)
+    problems.add("packed documents", "expected 0 (none) to " +
+                                         Twine(options.sequence) +
+                                         " tokens, those of a sequence, got " +
+                                         Twine(options.packed));
   constexpr int64_t kMostBatch = 1 << 20, kMostTokens = 1 << 30;
   bool sized = within("batch", options.batch, kMostBatch);
   sized &= within("sequence", options.sequence, kMostTokens);

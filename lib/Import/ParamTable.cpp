@@ -110,6 +110,16 @@ void TableBuilder::attention() {
   matrix(ParamId::Output, hf + "o_proj", gguf + "output", c.hidden, q);
   bias(c.outputBias, ParamId::OutputBias, hf + "o_proj", gguf + "output",
        c.hidden);
+  // The names that gpt-oss has for them.
+  if (c.sinks)
+    params.push_back({ParamId::Sinks,
+                      ParamRole::Bias,
+                      hf + "sinks",
+                      gguf + "sinks.weight",
+                      {c.heads},
+                      0,
+                      1,
+                      0});
 }
 
 void TableBuilder::mlp() {

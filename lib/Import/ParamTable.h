@@ -32,6 +32,7 @@ enum class ParamId {
   ValueBias,
   Output,
   OutputBias,
+  Sinks,
   MlpNorm,
   Gate,
   GateBias,

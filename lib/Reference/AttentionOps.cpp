@@ -20,7 +20,7 @@ static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 namespace {
 /// A key of a sequence: where it lies in the key tensor, and its position.
 struct Key {
-  int64_t block, slot, position;
+  int64_t block, slot, position, document;
 };
 } // namespace
 
@@ -42,13 +42,13 @@ static LogicalResult collectKeys(OpTy op, OpCall &call, int64_t b,
     length = *value;
   }
   for (int64_t j = 0; j < std::min(count, length); ++j) {
-    Key key{b, j, 0};
+    Key key{b, j, 0, 0};
     if (blocks) {
       FailureOr<int64_t> block =
           call.index(blocks->at(b, j / blockSize), positions.shape[0], "block");
       if (failed(block))
         return failure();
-      key = {*block, j % blockSize, 0};
+      key = {*block, j % blockSize, 0, 0};
     }
     if (key.block < 0)
       continue; // a block that is not there
@@ -57,10 +57,48 @@ static LogicalResult collectKeys(OpTy op, OpCall &call, int64_t b,
     if (failed(position))
       return failure();
     key.position = *position;
-    if (key.position >= 0)
-      keys.push_back(key);
+    if (key.position < 0)
+      continue;
+    if (const Tensor *documents = call.find(op.getKeyDocuments())) {
+      FailureOr<int64_t> document = call.index(
+          documents->at(key.block, key.slot), kNoLimit, "key document");
+      if (failed(document))
+        return failure();
+      key.document = *document;
+    }
+    keys.push_back(key);
   }
   return success();
+}
+
+/// Slope of query head `head` of `heads` in all, written out as in the appendix
+/// of the paper rather than taken from the attribute: a geometric sequence for
+/// a power of two; otherwise that of the power below, and every other one of
+/// the sequence for twice as many.
+static double slopeOf(int64_t head, int64_t heads, double bias) {
+  int64_t power = 1;
+  while (power * 2 <= heads)
+    power *= 2;
+  if (head < power)
+    return std::pow(2, -bias * static_cast<double>(head + 1) /
+                           static_cast<double>(power));
+  return slopeOf(2 * (head - power), 2 * power, bias);
+}
+
+/// Global number of each of this rank's query heads, -1 for padding.
+template <typename OpTy>
+static FailureOr<std::vector<int64_t>> headNumbers(OpTy op, OpCall &call,
+                                                   int64_t heads) {
+  std::vector<int64_t> numbers(heads);
+  for (int64_t h = 0; h < heads; ++h)
+    numbers[h] = h;
+  if (RankTableAttr table = op.getAlibiHeadsAttr()) {
+    FailureOr<ArrayRef<int64_t>> row = call.row(table);
+    if (failed(row))
+      return failure();
+    numbers.assign(row->begin(), row->end());
+  }
+  return numbers;
 }
 
 /// Both attention ops; `lse` is null where the op has none.
@@ -72,6 +110,13 @@ static LogicalResult attend(OpTy op, OpCall &call, Tensor &out, Tensor *lse) {
   int64_t heads = query.shape[2], width = query.shape[3];
   double scale = op.getScale().convertToDouble();
   int64_t window = op.getWindow();
+  double cap = op.getSoftCap().convertToDouble();
+  const Tensor *sinks = call.find(op.getSinks());
+  const Tensor *documents = call.find(op.getQueryDocuments());
+  AlibiAttr alibi = op.getAlibiAttr();
+  FailureOr<std::vector<int64_t>> numbers = headNumbers(op, call, heads);
+  if (failed(numbers))
+    return failure();
 
   // Key/value head of each query head, -1 for padding.
   std::vector<int64_t> headOf(heads);
@@ -94,28 +139,50 @@ static LogicalResult attend(OpTy op, OpCall &call, Tensor &out, Tensor *lse) {
           call.index(positions.at(b, t), kNoLimit, "query position");
       if (failed(position))
         return failure();
+      int64_t document = 0;
+      if (documents) {
+        FailureOr<int64_t> number =
+            call.index(documents->at(b, t), kNoLimit, "query document");
+        if (failed(number))
+          return failure();
+        document = *number;
+      }
       std::vector<Key> visible;
       for (const Key &k : keys)
         if ((!op.getCausal() || k.position <= *position) &&
-            (window == 0 || *position - k.position < window))
+            (window == 0 || *position - k.position < window) &&
+            k.document == document)
           visible.push_back(k);
 
       for (int64_t h = 0; h < heads; ++h) {
         if (lse)
           lse->at(b, t, h) = -kInfinity;
         int64_t g = headOf[h];
-        if (g < 0 || visible.empty())
+        if (g < 0)
           continue; // zeros
+        double sink = sinks ? sinks->at(h) : -kInfinity;
+        if (visible.empty()) {
+          if (lse)
+            lse->at(b, t, h) = sink;
+          continue;
+        }
         std::vector<double> weights;
-        double largest = -kInfinity;
+        double largest = sink;
         for (const Key &k : visible) {
           double dot = 0;
           for (int64_t e = 0; e < width; ++e)
             dot += query.at(b, t, h, e) * key.at(k.block, k.slot, g, e);
-          weights.push_back(scale * dot);
+          double score = scale * dot;
+          if (cap > 0)
+            score = cap * std::tanh(score / cap);
+          if (alibi && (*numbers)[h] >= 0)
+            score += slopeOf((*numbers)[h], alibi.getHeads(),
+                             alibi.getBias().convertToDouble()) *
+                     static_cast<double>(k.position - *position);
+          weights.push_back(score);
           largest = std::max(largest, weights.back());
         }
-        double sum = 0;
+        double sum = std::exp(sink - largest);
         for (double &w : weights) {
           w = std::exp(w - largest);
           sum += w;

@@ -88,6 +88,27 @@ static double drawSampling(StringRef name, std::mt19937_64 &random) {
   return quarter / 32; // min_p
 }
 
+/// Documents packed into sequences: for each token its number, and its place in
+/// it. Lengths are random, up to the most that the program allows.
+static std::vector<std::pair<int64_t, int64_t>>
+drawDocuments(int64_t batch, int64_t width, int64_t most, uint64_t seed) {
+  std::vector<std::pair<int64_t, int64_t>> tokens;
+  std::mt19937_64 random(seed);
+  for (int64_t b = 0; b < batch; ++b) {
+    int64_t number = 3, place = 0;
+    auto draw = [&] { return 1 + static_cast<int64_t>(random() % most); };
+    for (int64_t j = 0, length = draw(); j < width; ++j, ++place) {
+      if (place == length) {
+        number += 1 + static_cast<int64_t>(random() % 5);
+        place = 0;
+        length = draw();
+      }
+      tokens.push_back({number, place});
+    }
+  }
+  return tokens;
+}
+
 FailureOr<ProgramInputs> reference::drawInputs(func::FuncOp program,
                                                ArrayRef<int64_t> past,
                                                ArrayRef<int64_t> valid,
@@ -97,13 +118,26 @@ FailureOr<ProgramInputs> reference::drawInputs(func::FuncOp program,
   if (vocabulary < 1)
     return program.emitOpError("expected a vocabulary of 1 or more, got ")
            << vocabulary;
+  // Of programs that take documents: how long they may be.
+  int64_t longest = 0;
+  for (unsigned i = 0; i < program.getNumArguments(); ++i) {
+    auto binding =
+        program.getArgAttrOfType<BindingAttr>(i, HeddleDialect::kBindingAttr);
+    if (binding && binding.getKind() == BindingKind::Input &&
+        binding.getName() == "documents")
+      longest = std::max<int64_t>(longest, 7);
+    if (auto promise = program.getArgAttrOfType<ConsecutiveAttr>(
+            i, HeddleDialect::kConsecutiveAttr);
+        promise && promise.getWithin())
+      longest = promise.getBelow();
+  }
   for (unsigned i = 0; i < program.getNumArguments(); ++i) {
     auto binding =
         program.getArgAttrOfType<BindingAttr>(i, HeddleDialect::kBindingAttr);
     if (!binding || binding.getKind() != BindingKind::Input)
       continue;
     StringRef name = binding.getName();
-    bool rows = name == "tokens" || name == "positions";
+    bool rows = name == "tokens" || name == "positions" || name == "documents";
     bool samples = name == "temperature" || name == "top_k" ||
                    name == "top_p" || name == "min_p" || name == "seed";
     if (!rows && !samples && name != "blocks" && name != "lengths" &&
@@ -124,6 +158,9 @@ FailureOr<ProgramInputs> reference::drawInputs(func::FuncOp program,
              << valid.size();
     Tensor tensor = Tensor::filled(type.getShape(), 0);
     std::mt19937_64 random(seed);
+    std::vector<std::pair<int64_t, int64_t>> documents;
+    if (rows && longest > 0)
+      documents = drawDocuments(batch, width, longest, seed);
     for (int64_t b = 0; b < batch; ++b) {
       if (rows && valid[b] > width)
         return program.emitOpError("expected at most ")
@@ -132,8 +169,14 @@ FailureOr<ProgramInputs> reference::drawInputs(func::FuncOp program,
         double &value = tensor.data[b * width + j];
         if (name == "tokens")
           value = static_cast<double>(random() % vocabulary);
+        else if (name == "documents")
+          value = static_cast<double>(documents[b * width + j].first);
+        else if (name == "positions" && j >= valid[b])
+          value = -1;
+        else if (name == "positions" && longest > 0)
+          value = static_cast<double>(documents[b * width + j].second);
         else if (name == "positions")
-          value = j < valid[b] ? static_cast<double>(past[b] + j) : -1;
+          value = static_cast<double>(past[b] + j);
         else if (name == "blocks")
           value = static_cast<double>(b * width + j);
         else if (name == "lengths")

@@ -74,8 +74,11 @@ private:
 SmallVector<Call> Checker::calls() {
   SmallVector<Call> result;
   if (cl.program == "forward") {
-    result.push_back({"forward", SmallVector<int64_t>(cl.batch, 0),
-                      SmallVector<int64_t>(cl.batch, cl.sequence)});
+    // The first sequence is whole, the others are shorter.
+    SmallVector<int64_t> valid;
+    for (int64_t b = 0; b < cl.batch; ++b)
+      valid.push_back(std::max<int64_t>(1, cl.sequence - 2 * b));
+    result.push_back({"forward", SmallVector<int64_t>(cl.batch, 0), valid});
     return result;
   }
   int64_t chunk = std::min(cl.chunk, cl.sequence);
@@ -361,6 +364,7 @@ static int run(CommandLine &cl) {
   if (failed(read))
     return 1;
   ModelConfig config = cl.shrink ? shrink(*read) : *read;
+  applyAttention(config, cl);
   FailureOr<OwningOpRef<ModuleOp>> global =
       importModel(&context, config, importOptions(cl));
   if (failed(global))

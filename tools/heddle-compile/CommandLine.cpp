@@ -57,6 +57,43 @@ static std::string parseBytes(const std::string &text, int64_t &bytes) {
   return "expected a size as in 80GiB or 512MiB, got '" + text + "'";
 }
 
+/// "alibi,sinks,soft_cap=30,window=4096".
+static std::string parseAttention(const std::string &text,
+                                  CommandLine &options) {
+  for (const std::string &part : CLI::detail::split(text, ',')) {
+    size_t equals = part.find('=');
+    std::string name = part.substr(0, equals);
+    std::string value =
+        equals == std::string::npos ? "" : part.substr(equals + 1);
+    bool plain = equals == std::string::npos;
+    if (name == "alibi" && plain) {
+      options.attention.alibi = true;
+    } else if (name == "sinks" && plain) {
+      options.attention.sinks = true;
+    } else if (name == "soft_cap") {
+      double cap = 0;
+      if (!CLI::detail::lexical_cast(value, cap) || !(cap > 0) || cap > 1e30)
+        return "--attention: expected a positive number as in soft_cap=30, got "
+               "'" +
+               part + "'";
+      options.attention.softCap = cap;
+    } else if (name == "window") {
+      int64_t window = 0;
+      if (!CLI::detail::lexical_cast(value, window) || window < 0 ||
+          window > (int64_t(1) << 31))
+        return "--attention: expected a number of tokens as in window=4096 (0: "
+               "none), got '" +
+               part + "'";
+      options.attention.window = window;
+    } else {
+      return "--attention: expected alibi, sinks, soft_cap=C or window=W, got "
+             "'" +
+             part + "'";
+    }
+  }
+  return "";
+}
+
 int parseCommandLine(int argc, char **argv, const char *tool,
                      CommandLine &options) {
   bool check = std::string(tool) == "heddle-check";
@@ -75,7 +112,7 @@ int parseCommandLine(int argc, char **argv, const char *tool,
               "needed), a .gguf file, or MLIR text (.mlir).",
       tool);
   app.set_version_flag("--version", "0.1.0");
-  std::string mesh = "tp=1", budget;
+  std::string mesh = "tp=1", budget, attention;
   app.add_option("MODEL", options.model, "The model's description")
       ->required()
       ->type_name("PATH");
@@ -95,6 +132,25 @@ int parseCommandLine(int argc, char **argv, const char *tool,
                  "What forward gives: logits, last or hidden")
       ->check(CLI::IsMember({"logits", "last", "hidden"}))
       ->capture_default_str();
+  app.add_option(
+         "--packed", options.packed,
+         "forward: sequences are documents of at most this many tokens, "
+         "one after the other, which the input 'documents' numbers")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 24))
+      ->type_name("TOKENS");
+  app.add_option("--positions", options.positions,
+                 "forward: positions follow one another within a sequence, or "
+                 "document (consecutive; hops of a ring that masks empty are "
+                 "left out), or may be any")
+      ->check(CLI::IsMember({"consecutive", "any"}))
+      ->capture_default_str();
+  app.add_option(
+         "--attention", attention,
+         "What attention does beside what MODEL says, as in "
+         "alibi,sinks,soft_cap=30,window=4096: linear biases instead of "
+         "rotary embeddings, a sink per head, scores capped by tanh, a "
+         "sliding window on all layers")
+      ->type_name("LIST");
   app.add_option("--target", options.target, "cpu")
       ->check(CLI::IsMember({"cpu"}))
       ->capture_default_str();
@@ -166,6 +222,11 @@ int parseCommandLine(int argc, char **argv, const char *tool,
     return app.exit(error) == 0 ? 0 : 1;
   }
   std::string problems = parseMesh(mesh, options);
+  if (!attention.empty()) {
+    std::string problem = parseAttention(attention, options);
+    if (!problem.empty())
+      problems += (problems.empty() ? "" : "\n") + problem;
+  }
   if (!budget.empty()) {
     std::string problem = parseBytes(budget, options.memoryBudget);
     if (!problem.empty())

@@ -26,6 +26,14 @@ struct CommandLine {
   int64_t batch = 1, sequence = 512, chunk = 128, blockSize = 16;
   int64_t memoryBudget = 0;
   bool strict = false, shrink = false;
+  /// What attention does beside what the model's description says.
+  struct {
+    bool alibi = false, sinks = false;
+    double softCap = 0;
+    int64_t window = -1;
+  } attention;
+  int64_t packed = 0;
+  std::string positions = "consecutive";
   /// heddle-check only.
   std::string at = "plan", local;
   uint64_t seed = 1;

@@ -24,9 +24,24 @@ inline mlir::heddle::ImportOptions importOptions(const CommandLine &cl) {
   options.chunk = std::min(cl.chunk, cl.sequence);
   options.blockSize = cl.blockSize;
   options.output = cl.result;
+  options.packed = cl.packed;
+  options.anyPositions = cl.positions == "any";
   options.weights = cl.weights;
   options.mesh = cl.mesh;
   return options;
+}
+
+/// Gives a model what `--attention` asks for.
+inline void applyAttention(mlir::heddle::ModelConfig &config,
+                           const CommandLine &cl) {
+  config.alibi |= cl.attention.alibi;
+  config.sinks |= cl.attention.sinks;
+  if (cl.attention.softCap > 0)
+    config.softCap = cl.attention.softCap;
+  if (cl.attention.window >= 0) {
+    config.window = cl.attention.window;
+    config.windowLayers.clear();
+  }
 }
 
 inline mlir::heddle::CompileOptions compileOptions(const CommandLine &cl) {

@@ -46,6 +46,7 @@ static int run(const CommandLine &cl) {
     if (failed(read))
       return 1;
     config = cl.shrink ? shrink(*read) : *read;
+    applyAttention(config, cl);
     FailureOr<OwningOpRef<ModuleOp>> imported =
         importModel(&context, config, importOptions(cl));
     if (failed(imported))

@@ -254,9 +254,41 @@ Result<std::vector<std::vector<int32_t>>> Generator::run(
   return result;
 }
 
-Result<HostTensor>
-heddle::rt::runForwardProgram(Session &session, const Bundle &bundle,
-                              const std::vector<std::vector<int32_t>> &tokens) {
+/// Whether @forward has an input of this name.
+static bool hasInput(const Bundle &bundle, std::string_view name) {
+  for (const auto *program : *bundle.plan().classes()->Get(0)->programs())
+    if (program->name()->str() == "forward")
+      for (const auto *input : *program->inputs())
+        if (input->name()->string_view() == name)
+          return true;
+  return false;
+}
+
+/// Lengths of documents, if they are given, add up to the tokens.
+static Status checkDocuments(const std::vector<std::vector<int32_t>> &tokens,
+                             const std::vector<std::vector<int32_t>> &lengths) {
+  if (lengths.empty())
+    return {};
+  bool fits = lengths.size() == tokens.size();
+  for (size_t b = 0; fits && b < tokens.size(); ++b) {
+    int64_t sum = 0;
+    for (int32_t length : lengths[b]) {
+      fits &= length > 0;
+      sum += length;
+    }
+    fits &= sum == static_cast<int64_t>(tokens[b].size());
+  }
+  if (fits)
+    return {};
+  return Status(Code::invalid_argument,
+                "--documents: expected positive lengths that add up to the "
+                "tokens of each sequence, as in 5,3 for 8 tokens");
+}
+
+Result<HostTensor> heddle::rt::runForwardProgram(
+    Session &session, const Bundle &bundle,
+    const std::vector<std::vector<int32_t>> &tokens,
+    const std::vector<std::vector<int32_t>> &lengths) {
   Result<nlohmann::json> json = interfaceOf(bundle, "forward");
   if (!json)
     return json.status();
@@ -266,17 +298,26 @@ heddle::rt::runForwardProgram(Session &session, const Bundle &bundle,
   HEDDLE_RT_RETURN_IF_ERROR(readNumber(*json, "vocabulary", vocabulary));
   HEDDLE_RT_RETURN_IF_ERROR(checkTokens(tokens, batch, vocabulary));
   std::vector<int32_t> ids(static_cast<size_t>(batch * sequence), 0);
-  std::vector<int32_t> positions(ids.size(), -1), last;
+  std::vector<int32_t> positions(ids.size(), -1), documents(ids.size(), -1);
+  std::vector<int32_t> last;
+  HEDDLE_RT_RETURN_IF_ERROR(checkDocuments(tokens, lengths));
   for (size_t b = 0; b < tokens.size(); ++b) {
     if (static_cast<int64_t>(tokens[b].size()) > sequence)
       return Status(Code::invalid_argument,
                     "--tokens: expected at most " + std::to_string(sequence) +
                         " tokens (--seq of the bundle), got " +
                         std::to_string(tokens[b].size()));
-    for (size_t t = 0; t < tokens[b].size(); ++t) {
-      ids[b * static_cast<size_t>(sequence) + t] = tokens[b][t];
-      positions[b * static_cast<size_t>(sequence) + t] =
-          static_cast<int32_t>(t);
+    size_t document = 0, place = 0;
+    for (size_t t = 0; t < tokens[b].size(); ++t, ++place) {
+      if (!lengths.empty() &&
+          place == static_cast<size_t>(lengths[b][document])) {
+        ++document;
+        place = 0;
+      }
+      size_t at = b * static_cast<size_t>(sequence) + t;
+      ids[at] = tokens[b][t];
+      positions[at] = static_cast<int32_t>(place);
+      documents[at] = static_cast<int32_t>(document);
     }
     last.push_back(static_cast<int32_t>(tokens[b].size()) - 1);
   }
@@ -284,12 +325,16 @@ heddle::rt::runForwardProgram(Session &session, const Bundle &bundle,
       session.setInput("forward", "tokens", intTensor({batch, sequence}, ids)));
   HEDDLE_RT_RETURN_IF_ERROR(session.setInput(
       "forward", "positions", intTensor({batch, sequence}, positions)));
-  for (const auto *program : *bundle.plan().classes()->Get(0)->programs())
-    if (program->name()->str() == "forward")
-      for (const auto *input : *program->inputs())
-        if (input->name()->str() == "last")
-          HEDDLE_RT_RETURN_IF_ERROR(
-              session.setInput("forward", "last", intTensor({batch, 1}, last)));
+  if (hasInput(bundle, "last"))
+    HEDDLE_RT_RETURN_IF_ERROR(
+        session.setInput("forward", "last", intTensor({batch, 1}, last)));
+  if (hasInput(bundle, "documents"))
+    HEDDLE_RT_RETURN_IF_ERROR(session.setInput(
+        "forward", "documents", intTensor({batch, sequence}, documents)));
+  else if (!lengths.empty())
+    return Status(Code::invalid_argument,
+                  "--documents: the bundle takes none; compile with --packed "
+                  "TOKENS");
   HEDDLE_RT_RETURN_IF_ERROR(session.run("forward"));
   for (const auto *program : *bundle.plan().classes()->Get(0)->programs())
     if (program->name()->str() == "forward" && program->outputs()->size())

@@ -71,10 +71,12 @@ private:
 };
 
 /// Runs the program `forward` on the tokens (padded with invalid rows) and
-/// returns its output.
+/// returns its output. `lengths` are those of the documents that each sequence
+/// consists of, for bundles of packed documents; empty: one each.
 Result<HostTensor>
 runForwardProgram(Session &session, const Bundle &bundle,
-                  const std::vector<std::vector<int32_t>> &tokens);
+                  const std::vector<std::vector<int32_t>> &tokens,
+                  const std::vector<std::vector<int32_t>> &lengths = {});
 
 } // namespace heddle::rt
 

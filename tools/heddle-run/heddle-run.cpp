@@ -28,7 +28,7 @@ using namespace heddle::rt;
 namespace {
 
 struct Options {
-  std::string bundle, weights, communicator, trace, tokens;
+  std::string bundle, weights, communicator, trace, tokens, documents;
   int workers = 0;
   int64_t newTokens = 32, repeat = 3, promptTokens = 512;
   Sampling sampling;
@@ -128,16 +128,18 @@ Result<std::unique_ptr<Communicator>> connect(const std::string &kind,
   return createInProcessCommunicator(worldSize);
 }
 
-/// "1,2,3", "1,2;3,4" for a batch, or a file that holds that.
+/// "1,2,3", "1,2;3,4" for a batch, or a file that holds that: the argument of
+/// `option`.
 Result<std::vector<std::vector<int32_t>>>
-parseTokens(const std::string &argument) {
+parseTokens(const std::string &argument, const std::string &option) {
   std::string text = argument;
   std::ifstream file(argument);
   if (file) {
     text.assign(std::istreambuf_iterator<char>(file), {});
     if (text.size() > (64u << 20))
       return Status(Code::invalid_argument,
-                    "expected at most 64 MiB of token ids in " + argument);
+                    option + ": expected at most 64 MiB of numbers in " +
+                        argument);
   }
   std::vector<std::vector<int32_t>> sequences(1);
   std::string number;
@@ -160,14 +162,14 @@ parseTokens(const std::string &argument) {
     }
     if (!flush())
       return Status(Code::invalid_argument,
-                    "--tokens: expected token ids as in 1,2,3, got '" + number +
+                    option + ": expected numbers as in 1,2,3, got '" + number +
                         "'");
     if (c == ';')
       sequences.emplace_back();
   }
   if (!flush())
     return Status(Code::invalid_argument,
-                  "--tokens: expected token ids as in 1,2,3, got '" + number +
+                  option + ": expected numbers as in 1,2,3, got '" + number +
                       "'");
   return sequences;
 }
@@ -205,7 +207,7 @@ void printIds(const std::vector<std::vector<int32_t>> &sequences) {
 int runGenerate(Session &session, const Bundle &bundle,
                 const Options &options) {
   Result<std::vector<std::vector<int32_t>>> tokens =
-      parseTokens(options.tokens);
+      parseTokens(options.tokens, "--tokens");
   if (!tokens)
     return fail(tokens.status().message());
   Result<Generator> generator = Generator::create(session, bundle);
@@ -277,10 +279,19 @@ int runBench(Session &session, const Bundle &bundle, const Options &options) {
 
 int runForward(Session &session, const Bundle &bundle, const Options &options) {
   Result<std::vector<std::vector<int32_t>>> tokens =
-      parseTokens(options.tokens);
+      parseTokens(options.tokens, "--tokens");
   if (!tokens)
     return fail(tokens.status().message());
-  Result<HostTensor> result = runForwardProgram(session, bundle, *tokens);
+  std::vector<std::vector<int32_t>> lengths;
+  if (!options.documents.empty()) {
+    Result<std::vector<std::vector<int32_t>>> given =
+        parseTokens(options.documents, "--documents");
+    if (!given)
+      return fail(given.status().message());
+    lengths = given.take();
+  }
+  Result<HostTensor> result =
+      runForwardProgram(session, bundle, *tokens, lengths);
   if (!result)
     return fail(result.status().message());
   if (!talks())
@@ -480,6 +491,9 @@ int main(int argc, char **argv) {
                      "Also print the newest ids after every step, a line each");
   auto *forward = app.add_subcommand("forward", "One pass over given tokens");
   forward->add_option("--tokens", options.tokens, "Ids, or a file")->required();
+  forward->add_option("--documents", options.documents,
+                      "Lengths of the documents of each sequence, in order, as "
+                      "in 5,3 (5,3;8 for a batch), or a file");
   forward->add_option("--output", options.output,
                       "Write the result as safetensors");
   auto *bench = app.add_subcommand("bench", "Tokens per second");

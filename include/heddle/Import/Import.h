@@ -34,6 +34,11 @@ struct ModelConfig {
   /// 0 = none; otherwise on layers that `windowLayers` marks (all if empty).
   int64_t window = 0;
   std::vector<bool> windowLayers;
+  /// What else attention does (see AttentionOp): no key of a model that is read
+  /// says so yet, but `--attention` does. Linear biases take the place of
+  /// rotary embeddings.
+  double softCap = 0;
+  bool sinks = false, alibi = false;
   GluKind activation = GluKind::Silu;
   /// Rotary dimension and frequencies (see RopeAttr).
   int64_t rotaryDim = 0;
@@ -80,6 +85,12 @@ struct ImportOptions {
   int64_t blockSize = 16;
   /// forward: "logits", "last" or "hidden".
   std::string output = "logits";
+  /// forward: sequences are documents of at most this many tokens, packed one
+  /// after the other; 0: each is one document.
+  int64_t packed = 0;
+  /// forward: positions may be any; otherwise they promise to follow one
+  /// another within a document (see ConsecutiveAttr).
+  bool anyPositions = false;
   /// "keep", "f32", "bf16" or "q8_0".
   std::string weights = "f32";
   /// Mesh axes in rank order.

@@ -31,13 +31,15 @@ using ProgramInputs = std::map<std::string, Tensor>;
 /// Integer inputs of one call of `program`, for those of these names that it
 /// has: sequence b brings valid[b] new tokens after past[b] earlier ones.
 ///   tokens [B, T]     random below `vocabulary`, in invalid rows too
-///   positions [B, T]  past[b] + t, -1 in rows from valid[b] on
+///   documents [B, T]  numbers of documents of random length, as long as the
+///                     positions' promise (ConsecutiveAttr) allows, or up to 7
+///   positions [B, T]  past[b] + t, or the place in its document; -1 in rows
+///                     from valid[b] on
 ///   blocks [B, M]     b * M + m
 ///   lengths [B]       past[b] + valid[b]
 ///   last [B, 1]       row of the last valid token
 ///   temperature, top_k, top_p, min_p, seed [B]
 ///                     random, all filters on
-/// A forward program brings all its tokens: past 0, valid T.
 FailureOr<ProgramInputs> drawInputs(func::FuncOp program,
                                     ArrayRef<int64_t> past,
                                     ArrayRef<int64_t> valid, int64_t vocabulary,

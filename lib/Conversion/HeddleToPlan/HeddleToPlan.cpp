@@ -31,6 +31,7 @@ struct Named {
   int64_t bytes = 0;
   std::string program;
   Location loc;
+  Attribute promise = {};
 };
 
 struct ConvertHeddleToPlan
@@ -142,11 +143,13 @@ void ConvertHeddleToPlan::emitMemory(OpBuilder &builder, int64_t workBytes) {
     PackingAttr packed = getPacking(named.local);
     StringRef packing =
         packed ? packed.getFormat() : StringRef(PackingAttr::kRowMajor);
-    plan::TensorOp::create(
+    auto tensor = plan::TensorOp::create(
         builder, named.loc, named.binding, ref, TypeAttr::get(named.global),
         TypeAttr::get(named.local),
         builder.getI64IntegerAttr(named.place.stride),
         builder.getStringAttr(packing), builder.getStringAttr(named.program));
+    if (named.promise)
+      tensor->setAttr(HeddleDialect::kConsecutiveAttr, named.promise);
   }
 }
 
@@ -195,6 +198,9 @@ LogicalResult ConvertHeddleToPlan::convert() {
                                        global.getValue(), argument.getLoc());
       if (failed(at))
         return failure();
+      if (Attribute promise =
+              program.getArgAttr(i, HeddleDialect::kConsecutiveAttr))
+        tensors.back().promise = promise;
       placed.arguments.push_back(*at);
     }
     for (unsigned i = 0; i < program.getNumResults(); ++i) {

@@ -83,6 +83,26 @@ static void collect(Block &block, StringRef variant, int64_t times,
   }
 }
 
+/// The rings that partition made, and how many hops masks left out.
+static llvm::json::Array ringsOf(ModuleOp module) {
+  llvm::json::Array rings;
+  auto made = module->getAttrOfType<ArrayAttr>(kRingsAttr);
+  if (!made)
+    return rings;
+  for (auto ring : made.getAsRange<DictionaryAttr>()) {
+    auto hops = ring.getAs<DenseI64ArrayAttr>("hops").asArrayRef();
+    int64_t ranks = ring.getAs<IntegerAttr>("ranks").getInt();
+    rings.push_back(llvm::json::Object{
+        {"variant", ring.getAs<StringAttr>("variant").getValue()},
+        {"location", ring.getAs<StringAttr>("location").getValue()},
+        {"window", ring.getAs<IntegerAttr>("window").getInt()},
+        {"ranks", ranks},
+        {"hops", llvm::json::Array(hops)},
+        {"skipped_hops", ranks - static_cast<int64_t>(hops.size())}});
+  }
+  return rings;
+}
+
 FailureOr<llvm::json::Object> mlir::heddle::makeReport(ModuleOp module,
                                                        int64_t parameters) {
   auto meshes = llvm::to_vector(module.getOps<MeshOp>());
@@ -180,13 +200,11 @@ FailureOr<llvm::json::Object> mlir::heddle::makeReport(ModuleOp module,
   if (auto made = module->getAttrOfType<ArrayAttr>(kChoicesAttr))
     for (auto choice : made.getAsRange<StringAttr>())
       choices.push_back(choice.getValue());
-  return llvm::json::Object{{"parameters", parameters},
-                            {"mesh", std::move(axes)},
-                            {"choices", std::move(choices)},
-                            {"ranks", std::move(ranks)},
-                            {"collectives", std::move(collectives)},
-                            {"padding", std::move(padding)},
-                            {"outside_arena", std::move(outside)}};
+  return llvm::json::Object{
+      {"parameters", parameters},      {"mesh", std::move(axes)},
+      {"choices", std::move(choices)}, {"rings", ringsOf(module)},
+      {"ranks", std::move(ranks)},     {"collectives", std::move(collectives)},
+      {"padding", std::move(padding)}, {"outside_arena", std::move(outside)}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -225,6 +243,20 @@ std::string mlir::heddle::formatReport(const llvm::json::Object &report) {
   os << "\n";
   for (const llvm::json::Value &choice : *report.getArray("choices"))
     os << "chosen      " << *choice.getAsString() << "\n";
+  for (const llvm::json::Value &value : *report.getArray("rings")) {
+    const llvm::json::Object &ring = *value.getAsObject();
+    int64_t most = *ring.getInteger("ranks") - 1;
+    int64_t left = *ring.getInteger("skipped_hops");
+    int64_t window = *ring.getInteger("window");
+    os << "ring        " << *ring.getString("location") << " of "
+       << *ring.getString("variant")
+       << llvm::formatv(": {0} of {1} hops", most - left, most);
+    if (window)
+      os << ", window " << window;
+    if (left)
+      os << "; masks empty the others";
+    os << "\n";
+  }
   for (const llvm::json::Value &value : *report.getArray("ranks")) {
     const llvm::json::Object &rank = *value.getAsObject();
     int64_t arena = *rank.getInteger("arena_bytes");

@@ -292,6 +292,12 @@ LogicalResult Serializer::tensor(plan::TensorOp op, fb::RankClassT &rankClass) {
     io->operand = operand(op.getRef(), {});
     io->dtype = *dtype;
     io->dims = std::move(*layout);
+    if (auto promise = op->getAttrOfType<ConsecutiveAttr>(
+            HeddleDialect::kConsecutiveAttr)) {
+      io->consecutive = promise.getBelow();
+      if (promise.getWithin())
+        io->within = promise.getWithin().str();
+    }
     for (auto &program : rankClass.programs)
       if (program->name == op.getProgram())
         (binding.getKind() == BindingKind::Input ? program->inputs

@@ -7,6 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Attention.h"
+#include "VectorMath.h"
+
+#include "llvm/ADT/bit.h"
 
 using namespace mlir;
 using namespace mlir::heddle;
@@ -51,7 +54,46 @@ AttentionSpec::KeyRow AttentionSpec::keyRowOf(KernelBuilder &b, Value sequence,
     key.row = b.iadd(b.imul(sequence, slots), j);
   }
   key.position = b.loadScalar(b.bufferOf(keyPositions), key.row);
+  if (keyDocuments)
+    key.document = b.loadScalar(b.bufferOf(keyDocuments), key.row);
   return key;
+}
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+RankTableAttr AttentionSpec::slopeTable(AlibiAttr alibi, RankTableAttr heads) {
+  SmallVector<double> slopes = alibi.slopes();
+  auto bits = [&](int64_t head) -> int64_t {
+    float slope = head < 0 ? 0.0f : static_cast<float>(slopes[head]);
+    return llvm::bit_cast<int32_t>(slope);
+  };
+  if (heads)
+    return RankTableAttr::get(alibi.getContext(), heads.getAxes(),
+                              heads.getRows(), heads.getCols(),
+                              llvm::map_to_vector(heads.getValues(), bits));
+  return RankTableAttr::get(
+      alibi.getContext(), {}, 1, alibi.getHeads(),
+      llvm::map_to_vector(llvm::seq(alibi.getHeads()), bits));
+}
+
+Value AttentionSpec::sinkOf(KernelBuilder &b, Value head, Value present) const {
+  Value sink = b.loadScalar(b.bufferOf(sinks), head);
+  return present ? b.select(present, sink,
+                            b.f32(-std::numeric_limits<double>::infinity()))
+                 : sink;
+}
+
+Value AttentionSpec::bend(KernelBuilder &b, Value score, Value slope,
+                          Value distance) const {
+  Type type = score.getType();
+  if (softCap > 0)
+    score = b.fmul(buildTanh(b, b.fmul(score, b.constant(type, 1 / softCap))),
+                   b.constant(type, softCap));
+  if (slope)
+    score = b.fma(slope, arith::SIToFPOp::create(b, type, distance), score);
+  return score;
 }
 
 KeyBlock::Range KeyBlock::find(Value firstKey, Value count) {
@@ -64,7 +106,7 @@ KeyBlock::Range KeyBlock::find(Value firstKey, Value count) {
   SmallVector<Value> found = b.loop(
       b.index(0), count, 1, ValueRange{b.index(0), b.index(0)},
       [&](Value j, ValueRange carry) {
-        auto [row, position, exists] =
+        auto [row, position, document, exists] =
             spec.keyRowOf(b, sequence, b.iadd(firstKey, j));
         Value some = b.icmp(arith::CmpIPredicate::sge, position, b.i32(0));
         if (exists)
@@ -86,6 +128,16 @@ KeyBlock::Range KeyBlock::find(Value firstKey, Value count) {
           };
           some = b.both(some, isNear(lowest));
           every = b.both(every, isNear(highest));
+        }
+        if (document) {
+          using arith::CmpIPredicate;
+          Value first = b.icmp(CmpIPredicate::sle, lowestDocument, document);
+          Value last = b.icmp(CmpIPredicate::sge, highestDocument, document);
+          some = b.both(some, b.both(first, last));
+          Value one =
+              b.icmp(CmpIPredicate::eq, lowestDocument, highestDocument);
+          every = b.both(every, b.both(one, b.both(first, last)));
+          b.storeScalar(documents, j, document);
         }
         if (prefetch)
           for (Value pool : {spec.key, spec.value}) {

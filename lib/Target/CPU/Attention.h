@@ -16,11 +16,14 @@ namespace mlir::heddle::cpu {
 /// The operands and attributes that the two attention ops share.
 struct AttentionSpec {
   Operation *op;
-  Value query, key, value, queryPositions, keyPositions, blocks, lengths;
-  double scale;
+  Value query, key, value, queryPositions, keyPositions, blocks, lengths,
+      queryDocuments, keyDocuments, sinks;
+  double scale, softCap;
   bool causal;
   int64_t window;
   RankTableAttr kvHeads;
+  /// Slope of each query head, as the bits of an fp32; null without biases.
+  RankTableAttr slopes;
   // B sequences, T tokens, H query heads, G key heads, E head width; keys are
   // `pools` times `slots`, and a sequence has at most `capacity`.
   int64_t b, t, h, g, e, pools, slots, capacity;
@@ -33,11 +36,18 @@ struct AttentionSpec {
     keyPositions = typed.getKeyPositions();
     blocks = typed.getBlocks();
     lengths = typed.getLengths();
+    queryDocuments = typed.getQueryDocuments();
+    keyDocuments = typed.getKeyDocuments();
+    sinks = typed.getSinks();
     scale = typed.getScale().convertToDouble();
+    softCap = typed.getSoftCap().convertToDouble();
     causal = typed.getCausal();
     window = typed.getWindow();
     kvHeads = typed.getKvHeadsAttr();
+    if (AlibiAttr alibi = typed.getAlibiAttr())
+      slopes = slopeTable(alibi, typed.getAlibiHeadsAttr());
   }
+  static RankTableAttr slopeTable(AlibiAttr alibi, RankTableAttr heads);
 
   explicit AttentionSpec(Operation *op) : op(op) {
     if (auto whole = dyn_cast<AttentionOp>(op))
@@ -54,18 +64,30 @@ struct AttentionSpec {
   int64_t group() const { return kvHeads ? 1 : h / g; }
   int64_t queries() const { return t * group(); }
   bool isPartial() const { return isa<AttentionPartialOp>(op); }
+  /// Something is done to the products of queries and keys.
+  bool bendsScores() const { return softCap > 0 || slopes; }
   /// The key head of query head `head` on this rank, and whether there is one
   /// (null: always).
   struct KvHead {
     Value index, present;
   };
   KvHead kvHeadOf(KernelBuilder &b, Value head) const;
+  /// Slope of a query head, f32.
+  Value slopeOf(KernelBuilder &b, Value head) const {
+    return b.bitcast(b.tableEntry(slopes, head), b.getF32Type());
+  }
+  /// The sink of a query head; -inf if there is no such head.
+  Value sinkOf(KernelBuilder &b, Value head, Value present) const;
+  /// Products of queries and keys with the soft cap, and the bias of keys that
+  /// are `distance` (i32) after the query. `slope` may be null.
+  Value bend(KernelBuilder &b, Value score, Value slope, Value distance) const;
   /// Logical keys of a sequence; none without a key head.
   Value lengthOf(KernelBuilder &b, Value sequence, Value present) const;
   /// Where logical key j of a sequence lies.
   struct KeyRow {
     Value row;      // in the pool; of some key, if there is none
     Value position; // i32, negative if the slot is empty
+    Value document; // i32; null without documents
     Value exists;   // null: always
   };
   KeyRow keyRowOf(KernelBuilder &b, Value sequence, Value j) const;
@@ -81,14 +103,21 @@ public:
            int64_t step, bool prefetch)
       : rows(b.scratch(keys, b.getI32Type())),
         positions(b.scratch(keys, b.getI32Type())), b(b), spec(spec),
-        step(step), prefetch(prefetch) {}
+        step(step), prefetch(prefetch) {
+    if (spec.keyDocuments)
+      documents = b.scratch(keys, b.getI32Type());
+  }
 
   // Set before keys are looked for: the sequence and the key head, the least
   // and the largest position of a query (i32).
   Value sequence, kvHead, lowest, highest;
+  /// … of its document.
+  Value lowestDocument, highestDocument;
   /// Row and position of each key, -1 for those that do not exist or that no
   /// query can see.
   Buffer rows, positions;
+  /// … and document, of those that some query may see.
+  Buffer documents;
 
   /// Keys before `seen` are all that a query may see; those before `shared` are
   /// seen by every query.

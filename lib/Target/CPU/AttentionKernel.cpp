@@ -71,10 +71,13 @@ private:
   Value minusInfinity, zero;
   // Of the current tile.
   Value sequence, firstHead, firstQuery, live;
-  Vectors queryPositions;
+  Vectors queryPositions, queryDocuments, slopes;
 
   void emitTile();
   void loadQueries();
+  /// The least or largest of some integers on lanes.
+  Value extreme(ArrayRef<Value> vectors, bool largest);
+  Vectors loadSinks(Value present);
   SmallVector<Value> emitBlock(Value firstKey, Value keys, ValueRange state);
   void pack(const Buffer &from, Value count);
   Vectors emitScores(const KeyBlock::Range &keys);
@@ -153,6 +156,16 @@ void AttentionEmitter::emitTile() {
   // The maximum and the sum of each query.
   SmallVector<Value> state(vectors, minusInfinity);
   state.append(vectors, zero);
+  if (spec.sinks) {
+    // A sink is a key that every query sees, and whose value is zero.
+    Vectors sinks = loadSinks(key.present);
+    Value one = b.constant(zero.getType(), 1.0);
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value none = b.fcmp(arith::CmpFPredicate::OEQ, sinks[v], minusInfinity);
+      state[v] = sinks[v];
+      state[vectors + v] = b.select(none, zero, one);
+    }
+  }
   Value keys = spec.lengthOf(b, sequence, key.present);
   state = b.loop(b.index(0), keys, keysOfBlock, state,
                  [&](Value firstKey, ValueRange carry) {
@@ -173,9 +186,25 @@ void AttentionEmitter::loadQueries() {
       b.storeScalar(block.rows, b.index(i),
                     b.loadScalar(b.bufferOf(spec.queryPositions), row));
     }
-    if (v == 0)
+    if (v == 0) {
       queryPositions.clear();
+      queryDocuments.clear();
+      slopes.clear();
+    }
     queryPositions.push_back(b.loadLanes(block.rows, b.index(0)));
+    if (spec.queryDocuments) {
+      for (int64_t i = 0; i < b.lanes(); ++i)
+        b.storeScalar(block.rows, b.index(i),
+                      b.loadScalar(b.bufferOf(spec.queryDocuments),
+                                   queryOf(v * b.lanes() + i).row));
+      queryDocuments.push_back(b.loadLanes(block.rows, b.index(0)));
+    }
+    if (spec.slopes) {
+      for (int64_t i = 0; i < b.lanes(); ++i)
+        b.storeScalar(scores, b.index(i),
+                      spec.slopeOf(b, queryOf(v * b.lanes() + i).head));
+      slopes.push_back(b.loadLanes(scores, b.index(0)));
+    }
     sweepWidth([&](Value e, Value mask) {
       SmallVector<Value> matrix;
       for (Value row : base)
@@ -187,19 +216,36 @@ void AttentionEmitter::loadQueries() {
         b.storeLanes(query, at(b.iadd(e, i), v), matrix[i]);
     });
   }
-  auto extreme = [&](bool largest) {
-    auto combine = [&](Value x, Value y) -> Value {
-      if (largest)
-        return arith::MaxSIOp::create(b, x, y);
-      return arith::MinSIOp::create(b, x, y);
-    };
-    Value all = queryPositions[0];
-    for (Value more : ArrayRef(queryPositions).drop_front())
-      all = combine(all, more);
-    return b.reduce(all, combine);
+  block.lowest = extreme(queryPositions, /*largest=*/false);
+  block.highest = extreme(queryPositions, /*largest=*/true);
+  if (spec.queryDocuments) {
+    block.lowestDocument = extreme(queryDocuments, /*largest=*/false);
+    block.highestDocument = extreme(queryDocuments, /*largest=*/true);
+  }
+}
+
+Value AttentionEmitter::extreme(ArrayRef<Value> vectors, bool largest) {
+  auto combine = [&](Value x, Value y) -> Value {
+    if (largest)
+      return arith::MaxSIOp::create(b, x, y);
+    return arith::MinSIOp::create(b, x, y);
   };
-  block.lowest = extreme(false);
-  block.highest = extreme(true);
+  Value all = vectors[0];
+  for (Value more : vectors.drop_front())
+    all = combine(all, more);
+  return b.reduce(all, combine);
+}
+
+/// The sink of each query's head.
+AttentionEmitter::Vectors AttentionEmitter::loadSinks(Value present) {
+  Vectors sinks;
+  for (int64_t v = 0; v < vectors; ++v) {
+    for (int64_t i = 0; i < b.lanes(); ++i)
+      b.storeScalar(scores, b.index(i),
+                    spec.sinkOf(b, queryOf(v * b.lanes() + i).head, present));
+    sinks.push_back(b.loadLanes(scores, b.index(0)));
+  }
+  return sinks;
 }
 
 /// Up to keysOfBlock keys from `firstKey` on: the new maxima and sums.
@@ -308,6 +354,11 @@ SmallVector<Value> AttentionEmitter::emitScoresOf(Value from, Value to,
       Value key = b.iadd(firstKey, k);
       for (int64_t v = 0; v < vectors; ++v) {
         Value score = tile[k * vectors + v];
+        if (spec.bendsScores()) {
+          Value position = b.splat(b.loadScalar(block.positions, key));
+          score = spec.bend(b, score, spec.slopes ? slopes[v] : Value(),
+                            b.isub(position, queryPositions[v]));
+        }
         if (masked)
           score = b.select(seesKey(key, v, windowEnd), score, minusInfinity);
         b.storeLanes(scores, at(key, v), score);
@@ -329,6 +380,9 @@ Value AttentionEmitter::seesKey(Value key, int64_t v,
   if (spec.window > 0)
     seen =
         b.both(seen, b.icmp(arith::CmpIPredicate::sgt, position, windowEnd[v]));
+  if (spec.queryDocuments)
+    seen = b.both(seen, b.icmp(arith::CmpIPredicate::eq, queryDocuments[v],
+                               b.splat(b.loadScalar(block.documents, key))));
   return seen;
 }
 

@@ -47,9 +47,9 @@ private:
   KeyBlock block;
   Buffer weights; // [query][key]
   Value minusInfinity, zero;
-  // Of the current unit: query vectors, scaled, and positions.
+  // Of the current unit: query vectors, scaled, positions and documents.
   Value firstHead;
-  Vectors query, positions;
+  Vectors query, positions, documents;
 
   // What is carried from block to block: of each query its maximum (on all
   // lanes), the sums of its lanes, and its weighted values.
@@ -64,8 +64,9 @@ private:
   /// B x T x H.
   Value rowOf(int64_t q) {
     Value token = b.iadd(b.imul(block.sequence, spec.t), q / spec.group());
-    return b.iadd(b.imul(token, spec.h), b.iadd(firstHead, q % spec.group()));
+    return b.iadd(b.imul(token, spec.h), headOf(q));
   }
+  Value headOf(int64_t q) { return b.iadd(firstHead, q % spec.group()); }
   void loadQueries();
   Vectors emitBlock(Value firstKey, Value count, ValueRange state);
   Vectors emitScores();
@@ -87,6 +88,18 @@ void WidthLanesEmitter::emit(Value from, Value to) {
     loadQueries();
     Vectors state(queries, minusInfinity);
     state.append(queries * (1 + vectors), zero);
+    if (spec.sinks) {
+      // A key that every query sees, and whose value is zero. Totals are summed
+      // over lanes in the end.
+      Value one =
+          vector::InsertOp::create(b, b.f32(1.0), zero, ArrayRef<int64_t>{0});
+      for (int64_t q = 0; q < queries; ++q) {
+        Value sink = b.splat(spec.sinkOf(b, headOf(q), head.present));
+        Value none = b.fcmp(arith::CmpFPredicate::OEQ, sink, minusInfinity);
+        top(state, q) = sink;
+        total(state, q) = b.select(none, zero, one);
+      }
+    }
     Value length = spec.lengthOf(b, block.sequence, head.present);
     state = b.loop(b.index(0), length, keys, state,
                    [&](Value firstKey, ValueRange carry) {
@@ -101,6 +114,7 @@ void WidthLanesEmitter::emit(Value from, Value to) {
 void WidthLanesEmitter::loadQueries() {
   query.clear();
   positions.clear();
+  documents.clear();
   Value scale = b.splat(b.f32(spec.scale));
   for (int64_t q = 0; q < queries; ++q) {
     Value base = b.imul(rowOf(q), spec.e);
@@ -115,6 +129,16 @@ void WidthLanesEmitter::loadQueries() {
         q ? arith::MinSIOp::create(b, block.lowest, position) : position;
     block.highest =
         q ? arith::MaxSIOp::create(b, block.highest, position) : position;
+    if (!spec.queryDocuments)
+      continue;
+    Value document = b.loadScalar(b.bufferOf(spec.queryDocuments), token);
+    documents.push_back(document);
+    block.lowestDocument =
+        q ? arith::MinSIOp::create(b, block.lowestDocument, document)
+          : document;
+    block.highestDocument =
+        q ? arith::MaxSIOp::create(b, block.highestDocument, document)
+          : document;
   }
 }
 
@@ -128,8 +152,13 @@ WidthLanesEmitter::emitBlock(Value firstKey, Value count, ValueRange carry) {
         Vectors state(carry), scores = emitScores();
         Value keyPositions = b.loadLanes(block.positions, b.index(0));
         for (int64_t q = 0; q < queries; ++q) {
-          Value score =
-              b.select(maskOf(q, keyPositions), scores[q], minusInfinity);
+          Value score = scores[q];
+          if (spec.bendsScores())
+            score = spec.bend(b, score,
+                              spec.slopes ? b.splat(spec.slopeOf(b, headOf(q)))
+                                          : Value(),
+                              b.isub(keyPositions, b.splat(positions[q])));
+          score = b.select(maskOf(q, keyPositions), score, minusInfinity);
           Value most = b.splat(b.reduce(
               score, [&](Value x, Value y) { return largerScore(b, x, y); }));
           Value before = top(state, q), next = largerScore(b, before, most);
@@ -218,6 +247,10 @@ Value WidthLanesEmitter::maskOf(int64_t q, Value keyPositions) {
     seen = b.both(seen, b.icmp(arith::CmpIPredicate::sgt, keyPositions,
                                b.splat(b.isub(low, b.i32(window)))));
   }
+  if (spec.queryDocuments)
+    seen = b.both(seen, b.icmp(arith::CmpIPredicate::eq,
+                               b.loadLanes(block.documents, b.index(0)),
+                               b.splat(documents[q])));
   return seen;
 }
 

@@ -25,6 +25,8 @@ Value buildExp(KernelBuilder &b, Value x);
 Value buildLog(KernelBuilder &b, Value x);
 /// The error function, within 2e-7.
 Value buildErf(KernelBuilder &b, Value x);
+/// The hyperbolic tangent, within 3 ulp.
+Value buildTanh(KernelBuilder &b, Value x);
 /// x / (1 + e^-x).
 Value buildSilu(KernelBuilder &b, Value x);
 /// Sine and cosine of an fp64 angle of up to about 1e9, rounded to fp32 with an

@@ -322,6 +322,14 @@ private:
               problems_.add(name, " is there twice");
             checkTensor(cls, *io->operand(), io->dtype(), io->dims(), name,
                         covered);
+            if (io->consecutive() < 0)
+              problems_.add(name,
+                            ": expected a promise of positions below a "
+                            "number, got ",
+                            io->consecutive());
+            if (io->within() && !hasInput(program, *io->within()))
+              problems_.add(name, ": expected an input '",
+                            io->within()->string_view(), "'");
           }
         };
     checkIOs(program.inputs(), "input", /*covered=*/false);
@@ -329,6 +337,15 @@ private:
     if (!problems_.empty())
       return;
     validateInstructions(plan_, cls, program, problems_, work_);
+  }
+
+  static bool hasInput(const fb::Program &program,
+                       const flatbuffers::String &name) {
+    if (program.inputs())
+      for (const fb::IO *io : *program.inputs())
+        if (io->name()->string_view() == name.string_view())
+          return true;
+    return false;
   }
 
   using Dims = flatbuffers::Vector<flatbuffers::Offset<fb::DimShard>>;

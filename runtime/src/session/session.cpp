@@ -14,6 +14,7 @@
 #include "executor/executor.h"
 #include "session/layout.h"
 #include "session/load_weights.h"
+#include "session/promises.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -70,7 +71,7 @@ public:
   SessionImpl(std::shared_ptr<const Bundle> bundle, Communicator &comm,
               const SessionOptions &options)
       : bundle_(std::move(bundle)), plan_(bundle_->plan()), comm_(comm),
-        options_(options) {}
+        options_(options), promises_(plan_) {}
 
   ~SessionImpl() override {
     if (!traced_)
@@ -159,10 +160,13 @@ public:
     }
     if (!found)
       return notFound("input", program, name, &fb::Program::inputs);
+    if (promises_.concerns(program, name))
+      promises_.keep(program, name, value);
     return {};
   }
 
   Status run(const std::string &program) override {
+    HEDDLE_RT_RETURN_IF_ERROR(promises_.check(program));
     return executor_->run(program);
   }
 
@@ -455,6 +459,7 @@ private:
   const fb::Plan &plan_;
   Communicator &comm_;
   SessionOptions options_;
+  Promises promises_;
   std::vector<Arena> arenas_;
   std::vector<RankMemory> ranks_;
   bool traced_ = false;

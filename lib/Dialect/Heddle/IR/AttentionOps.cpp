@@ -11,6 +11,49 @@
 using namespace mlir;
 using namespace mlir::heddle;
 
+/// What bends the scores: documents, sinks, soft caps and linear biases.
+template <typename OpTy> static LogicalResult verifyVariants(OpTy op) {
+  ArrayRef<int64_t> q = shapeOf(op.getQuery()), k = shapeOf(op.getKey());
+  // attention_c7, attention_partial_c7
+  Value ofQueries = op.getQueryDocuments(), ofKeys = op.getKeyDocuments();
+  if (!ofQueries != !ofKeys)
+    return op.emitOpError("expected documents of queries and of keys, got "
+                          "those of one");
+  if (ofQueries &&
+      (failed(expectShape(op, "query documents", ofQueries, {q[0], q[1]})) ||
+       failed(expectShape(op, "key documents", ofKeys, {k[0], k[1]}))))
+    return failure();
+  // attention_c8, attention_partial_c8
+  if (op.getSinks() && failed(expectShape(op, "sinks", op.getSinks(), {q[2]})))
+    return failure();
+  // attention_c9, attention_partial_c9
+  APFloat cap = op.getSoftCap();
+  if (!cap.isFinite() || (cap.isNegative() && !cap.isZero()))
+    return op.emitOpError("expected a soft cap of 0 (none) or more, got ")
+           << cap.convertToDouble();
+  // attention_c10, attention_partial_c10
+  AlibiAttr alibi = op.getAlibiAttr();
+  RankTableAttr heads = op.getAlibiHeadsAttr();
+  if (!heads) {
+    if (alibi && alibi.getHeads() != q[2])
+      return op.emitOpError("expected linear biases of ")
+             << q[2] << " heads, got " << alibi;
+    return success();
+  }
+  if (!alibi || !isLocal(op))
+    return op.emitOpError("expected alibi_heads beside alibi, in a local "
+                          "function");
+  if (heads.getCols() != q[2])
+    return op.emitOpError("expected alibi_heads with one column per query "
+                          "head (")
+           << q[2] << "), got " << heads.getCols();
+  for (int64_t head : heads.getValues())
+    if (head < -1 || head >= alibi.getHeads())
+      return op.emitOpError("expected alibi_heads between -1 and ")
+             << alibi.getHeads() - 1 << ", got " << head;
+  return success();
+}
+
 /// The constraints that attention and attention_partial share.
 template <typename OpTy> static LogicalResult verifyAttention(OpTy op) {
   // attention_c1, attention_partial_c1
@@ -62,7 +105,7 @@ template <typename OpTy> static LogicalResult verifyAttention(OpTy op) {
   if (static_cast<int64_t>(op.getWindow()) < 0)
     return op.emitOpError("expected a window of 0 (none) or more, got ")
            << static_cast<int64_t>(op.getWindow());
-  return success();
+  return verifyVariants(op);
 }
 
 template <typename OpTy> static FactorRule attentionRule(OpTy op) {
@@ -93,6 +136,12 @@ template <typename OpTy> static FactorRule attentionRule(OpTy op) {
   }
   if (op.getLengths())
     rule.operands.push_back({{b}});
+  if (op.getQueryDocuments()) {
+    rule.operands.push_back({{b}, {t}});
+    rule.operands.push_back({keys[0], keys[1]});
+  }
+  if (op.getSinks())
+    rule.operands.push_back({{h}});
   rule.results = {{{b}, {t}, {h}, {e}}};
   return rule;
 }
@@ -141,7 +190,7 @@ FactorRule AttentionOp::getFactorRule() {
     rule.factors[s].alignedWith = t;
   } else if (getLengths()) {
     // The keys below a length are this rank's below another one.
-    unsigned lengths = rule.operands.size() - 1;
+    unsigned lengths = 6;
     rule.indices.push_back({lengths, s, 1, shapeOf(getKey())[1], true});
   }
   return rule;

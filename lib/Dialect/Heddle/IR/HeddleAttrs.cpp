@@ -672,6 +672,60 @@ LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emit,
   return success();
 }
 
+Attribute AlibiAttr::parse(AsmParser &parser, Type) {
+  int64_t heads = 0;
+  double bias = 0;
+  SMLoc loc;
+  if (parser.parseLess() || parser.getCurrentLocation(&loc) ||
+      parser.parseKeyword("heads") || parser.parseInteger(heads) ||
+      parser.parseKeyword("bias") || parser.parseFloat(bias) ||
+      parser.parseGreater())
+    return {};
+  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
+                    heads, APFloat(bias));
+}
+
+void AlibiAttr::print(AsmPrinter &printer) const {
+  printer << "<heads " << getHeads() << " bias ";
+  printer.printFloat(getBias());
+  printer << ">";
+}
+
+LogicalResult AlibiAttr::verify(function_ref<InFlightDiagnostic()> emit,
+                                int64_t heads, APFloat bias) {
+  // alibi_c1
+  if (heads < 1)
+    return emit() << "expected slopes of 1 head or more, got " << heads;
+  // alibi_c2
+  if (!bias.isFinite() || bias.isNegative() || bias.isZero())
+    return emit() << "expected a positive bias, got " << bias.convertToDouble();
+  return success();
+}
+
+SmallVector<double> AlibiAttr::slopes() const {
+  double bias = getBias().convertToDouble();
+  auto power =
+      static_cast<int64_t>(llvm::bit_floor(static_cast<uint64_t>(getHeads())));
+  SmallVector<double> result;
+  for (int64_t i = 0; i < getHeads(); ++i) {
+    // Slopes of 2 * power heads: the even-numbered ones are those of `power`.
+    int64_t step = i < power ? 2 * (i + 1) : 2 * (i - power) + 1;
+    result.push_back(std::exp2(-bias * static_cast<double>(step) /
+                               static_cast<double>(2 * power)));
+  }
+  return result;
+}
+
+LogicalResult ConsecutiveAttr::verify(function_ref<InFlightDiagnostic()> emit,
+                                      int64_t below, StringAttr within) {
+  // consecutive_c1
+  if (below < 1 || below > std::numeric_limits<int32_t>::max())
+    return emit() << "expected positions below a number from 1 to 2147483647, "
+                     "got "
+                  << below;
+  return success();
+}
+
 SmallVector<double> RopeAttr::inverseFrequencies() const {
   SmallVector<double> result;
   double theta = getTheta().convertToDouble();

@@ -56,6 +56,29 @@ LogicalResult HeddleDialect::verifyOperationAttribute(Operation *op,
                                << "' to be a positive i64 on a func.func, got "
                                << attr.getValue();
   }
+  if (attr.getName() == kConsecutiveAttr &&
+      !isa<ConsecutiveAttr>(attr.getValue()))
+    return op->emitOpError()
+           << "expected '" << kConsecutiveAttr
+           << "' to be a #heddle.consecutive, got " << attr.getValue();
+  return success();
+}
+
+LogicalResult HeddleDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                      unsigned argument,
+                                                      NamedAttribute attr) {
+  if (attr.getName() != kConsecutiveAttr)
+    return success();
+  auto func = dyn_cast<func::FuncOp>(op);
+  auto binding =
+      func ? func.getArgAttrOfType<BindingAttr>(argument, kBindingAttr)
+           : BindingAttr();
+  if (!binding || binding.getKind() != BindingKind::Input ||
+      !isa<ConsecutiveAttr>(attr.getValue()))
+    return op->emitOpError()
+           << "expected '" << kConsecutiveAttr
+           << "' to be a #heddle.consecutive on an input, got "
+           << attr.getValue() << " on argument " << argument;
   return success();
 }
 

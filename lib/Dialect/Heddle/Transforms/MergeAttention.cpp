@@ -10,28 +10,27 @@
 
 #include "heddle/Dialect/Comm/IR/CommDialect.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::heddle;
 
 /// The parts of all ranks, one after the other along the first dimension.
 static SmallVector<Value> gatherParts(OpBuilder &builder, Value part,
-                                      const MergeAttention &merge,
-                                      int64_t &collectives) {
-  AttentionOp op = merge.op;
-  Location loc = op.getLoc();
+                                      const LocalAttention &local,
+                                      int64_t ranks, int64_t &collectives) {
+  Location loc = local.op.getLoc();
   auto type = cast<RankedTensorType>(part.getType());
   SmallVector<int64_t> shape(type.getShape());
   int64_t extent = shape[0];
-  shape[0] *= merge.ranks;
-  ArrayRef<AxisRefAttr> axes = op.getKeysAttr().getAxes();
+  shape[0] *= ranks;
   Value all = comm::AllGatherOp::create(
       builder, loc, RankedTensorType::get(shape, type.getElementType()), part,
-      builder.getI64IntegerAttr(0),
-      builder.getArrayAttr(SmallVector<Attribute>(axes.begin(), axes.end())),
+      builder.getI64IntegerAttr(0), local.group(),
       builder.getStringAttr("parts of a spread cache are merged"));
   ++collectives;
   SmallVector<Value> parts;
-  for (int64_t i = 0; i < merge.ranks; ++i)
+  for (int64_t i = 0; i < ranks; ++i)
     parts.push_back(TakeUnitsOp::create(
         builder, loc, type, all, builder.getI64IntegerAttr(0),
         RankTableAttr::get(builder.getContext(), {}, 1, 1, {i}),
@@ -39,35 +38,40 @@ static SmallVector<Value> gatherParts(OpBuilder &builder, Value part,
   return parts;
 }
 
+/// The sinks on the first rank; none (-inf) on the others.
+static Value sinksOnce(OpBuilder &builder, const LocalAttention &local,
+                       int64_t ranks) {
+  int64_t heads = cast<RankedTensorType>(local.sinks.getType()).getDimSize(0);
+  SmallVector<int64_t> units(ranks, -1);
+  units[0] = 0;
+  auto table = RankTableAttr::get(
+      builder.getContext(), local.op.getKeysAttr().getAxes(), ranks, 1, units);
+  return MaskPadOp::create(
+      builder, local.op.getLoc(), local.sinks.getType(), local.sinks,
+      builder.getI64IntegerAttr(0), table, builder.getI64IntegerAttr(heads),
+      builder.getI64IntegerAttr(heads),
+      builder.getF64FloatAttr(-std::numeric_limits<double>::infinity()));
+}
+
 Value mlir::heddle::emitMergeAttention(OpBuilder &builder,
-                                       const MergeAttention &merge,
-                                       int64_t &collectives) {
-  AttentionOp op = merge.op;
-  Location loc = op.getLoc();
-  Value query = merge.operands[0], key = merge.operands[1];
-  Value value = merge.operands[2], queryPositions = merge.operands[3];
-  Value keyPositions = merge.operands[4], blocks = merge.operands[5];
-  Value lengths = op.getLengths() ? merge.operands[6] : Value();
-  if (merge.ranks == 1)
-    return AttentionOp::create(builder, loc, merge.resultType, query, key,
-                               value, queryPositions, keyPositions, blocks,
-                               lengths, op.getScaleAttr(), op.getCausalAttr(),
-                               op.getWindowAttr(), merge.kvHeads, KeysAttr());
-  auto lseType = RankedTensorType::get(merge.resultType.getShape().drop_back(),
-                                       merge.resultType.getElementType());
-  SmallVector<Type> types = {merge.resultType, lseType};
-  auto mine = AttentionPartialOp::create(
-      builder, loc, types, query, key, value, queryPositions, keyPositions,
-      blocks, lengths, op.getScaleAttr(), op.getCausalAttr(),
-      op.getWindowAttr(), merge.kvHeads);
+                                       const LocalAttention &local,
+                                       int64_t ranks, int64_t &collectives) {
+  if (ranks == 1)
+    return local.whole(builder);
+  Location loc = local.op.getLoc();
+  LocalAttention mine = local;
+  if (mine.sinks)
+    mine.sinks = sinksOnce(builder, local, ranks);
+  AttentionPartialOp part = mine.part(builder);
   SmallVector<Value> outs =
-      gatherParts(builder, mine.getResult(), merge, collectives);
+      gatherParts(builder, part.getResult(), local, ranks, collectives);
   SmallVector<Value> lses =
-      gatherParts(builder, mine.getLse(), merge, collectives);
+      gatherParts(builder, part.getLse(), local, ranks, collectives);
   Value out = outs[0], lse = lses[0];
-  for (int64_t i = 1; i < merge.ranks; ++i) {
-    auto merged = MergePartialsOp::create(builder, loc, types, out, lse,
-                                          outs[i], lses[i]);
+  for (int64_t i = 1; i < ranks; ++i) {
+    auto merged = MergePartialsOp::create(
+        builder, loc, TypeRange{local.resultType, local.lseType()}, out, lse,
+        outs[i], lses[i]);
     out = merged.getResult();
     lse = merged.getLse();
   }

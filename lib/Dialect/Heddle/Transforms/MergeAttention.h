@@ -9,23 +9,15 @@
 #ifndef HEDDLE_LIB_DIALECT_HEDDLE_TRANSFORMS_MERGEATTENTION_H
 #define HEDDLE_LIB_DIALECT_HEDDLE_TRANSFORMS_MERGEATTENTION_H
 
-#include "heddle/Dialect/Heddle/IR/HeddleDialect.h"
+#include "LocalAttention.h"
 
 namespace mlir::heddle {
 
-/// An attention whose cache lies over ranks, with its local operands.
-struct MergeAttention {
-  AttentionOp op;
-  ArrayRef<Value> operands;
-  RankTableAttr kvHeads;
-  RankedTensorType resultType;
-  int64_t ranks;
-};
-
-/// Attention to this rank's keys, gathered and merged in order of ranks, so
-/// that every rank gets the same bits.
-Value emitMergeAttention(OpBuilder &builder, const MergeAttention &merge,
-                         int64_t &collectives);
+/// Attention to this rank's part of a cache that lies over `ranks` ranks;
+/// partial results are gathered and merged in order of ranks, so that every
+/// rank gets the same bits.
+Value emitMergeAttention(OpBuilder &builder, const LocalAttention &local,
+                         int64_t ranks, int64_t &collectives);
 
 } // namespace mlir::heddle
 

@@ -10,8 +10,11 @@
 #include "MergeAttention.h"
 #include "RingAttention.h"
 #include "heddle/Dialect/Heddle/Transforms/Passes.h"
+#include "heddle/Dialect/Heddle/Transforms/Strategies.h"
 
 #include "mlir/IR/IRMapping.h"
+
+#include "llvm/ADT/SmallSet.h"
 
 namespace mlir::heddle {
 #define GEN_PASS_DEF_PARTITIONPASS
@@ -30,6 +33,13 @@ public:
 
   FailureOr<func::FuncOp> run(func::FuncOp global);
   int64_t collectives = 0, masks = 0;
+  /// A ring's hops, for the report.
+  struct Ring {
+    Location loc;
+    int64_t window, ranks;
+    SmallVector<int64_t> hops;
+  };
+  SmallVector<Ring> rings;
 
 private:
   LogicalResult convertBlock(Block &from, OpBuilder &builder,
@@ -48,19 +58,30 @@ private:
   /// Padding of this global value is zero on every rank.
   bool padsZero(Value global, int depth = 0);
   FailureOr<RankTableAttr> kvHeadTable(Value query, Value key);
+  /// The global element in every coordinate's local slots, -1 for padding.
+  RankTableAttr elementTable(const Layout &layout);
   /// The elements within a block that are this rank's, or how many there are.
   Value indexWithin(Value operand, const Layout &layout,
                     const FactorRule::Index &index);
-  FailureOr<Value> convertMerge(AttentionOp op, ArrayRef<Value> operands,
-                                RankedTensorType result, OpBuilder &builder);
-  FailureOr<Value> convertRing(AttentionOp op, ArrayRef<Value> operands,
-                               RankedTensorType result, OpBuilder &builder);
+  /// Global number of every coordinate's local query heads; null: all are here.
+  FailureOr<RankTableAttr> alibiHeadTable(Value query);
+  FailureOr<Value> convertSpread(AttentionOp op, ArrayRef<Value> operands,
+                                 RankedTensorType result, OpBuilder &builder);
+  FailureOr<Value> convertMerge(AttentionOp op, LocalAttention &local,
+                                OpBuilder &builder);
+  FailureOr<Value> convertRing(AttentionOp op, LocalAttention &local,
+                               OpBuilder &builder);
+  /// The hops that masks leave, as far as the function's inputs promise what
+  /// their positions are.
+  SmallVector<int64_t> ringHops(AttentionOp op, const Layout &tokens);
   /// The local value, with padding in dimension `dim` that is `identity`.
   FailureOr<Value> maskPadding(Value global, size_t dim, Value local,
                                double identity, OpBuilder &builder);
   FailureOr<RankTableAttr> sequenceTable(Value logits);
 
   MeshOp mesh;
+  /// Inputs whose promises hops were left out for.
+  llvm::SmallSet<unsigned, 2> relied;
   /// Made once, beside what they come from: layers share them.
   llvm::MapVector<std::tuple<Value, Attribute, int64_t, int64_t, int64_t>,
                   Value>
@@ -128,6 +149,28 @@ bool Partitioner::padsZero(Value global, int depth) {
 // Attention
 //===----------------------------------------------------------------------===//
 
+RankTableAttr Partitioner::elementTable(const Layout &layout) {
+  SmallVector<int64_t> table;
+  for (int64_t rank = 0; rank < layout.ranks; ++rank)
+    for (int64_t slot = 0; slot < layout.localExtent(); ++slot)
+      table.push_back(layout.elementAt(rank, slot));
+  return RankTableAttr::get(mesh.getContext(), layout.axes, layout.ranks,
+                            layout.localExtent(), table);
+}
+
+/// The function's argument that `value` is, wherever it lies; null if it was
+/// computed.
+static BlockArgument argumentOf(Value value) {
+  if (!value)
+    return {};
+  while (auto reshard = value.getDefiningOp<ReshardOp>())
+    value = reshard.getInput();
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp())
+             ? argument
+             : BlockArgument();
+}
+
 /// For every coordinate and local query head, the local slot of its key/value
 /// head; null if that is the plain grouping everywhere.
 FailureOr<RankTableAttr> Partitioner::kvHeadTable(Value query, Value key) {
@@ -185,13 +228,47 @@ FailureOr<Value> Partitioner::maskPadding(Value global, size_t dim, Value local,
       .getResult();
 }
 
-FailureOr<Value> Partitioner::convertRing(AttentionOp op,
-                                          ArrayRef<Value> operands,
-                                          RankedTensorType result,
+FailureOr<RankTableAttr> Partitioner::alibiHeadTable(Value query) {
+  FailureOr<Layout> heads = layoutOf(query, 2);
+  if (failed(heads))
+    return failure();
+  return heads->axes.empty() ? RankTableAttr() : elementTable(*heads);
+}
+
+SmallVector<int64_t> Partitioner::ringHops(AttentionOp op,
+                                           const Layout &tokens) {
+  SmallVector<int64_t> all = llvm::to_vector(llvm::seq(tokens.ranks));
+  BlockArgument positions = argumentOf(op.getQueryPositions());
+  if (!positions || positions != argumentOf(op.getKeyPositions()))
+    return all;
+  auto func = cast<func::FuncOp>(positions.getOwner()->getParentOp());
+  auto promise = func.getArgAttrOfType<ConsecutiveAttr>(
+      positions.getArgNumber(), HeddleDialect::kConsecutiveAttr);
+  // Positions that may be anything let any key be seen, and a query without one
+  // sees all keys if they need not be before it.
+  if (!promise || !op.getCausal())
+    return all;
+  int64_t window = op.getWindow();
+  if (StringAttr within = promise.getWithin()) {
+    BlockArgument documents = argumentOf(op.getQueryDocuments());
+    if (!documents || documents != argumentOf(op.getKeyDocuments()) ||
+        func.getArgAttrOfType<BindingAttr>(documents.getArgNumber(),
+                                           HeddleDialect::kBindingAttr)
+                .getName() != within)
+      return all;
+    // A query sees its document alone, which is no longer than this.
+    window = window ? std::min(window, promise.getBelow()) : promise.getBelow();
+  }
+  SmallVector<int64_t> hops = neededHops(tokens, /*causal=*/true, window);
+  if (hops.size() < all.size())
+    relied.insert(positions.getArgNumber());
+  return hops;
+}
+
+FailureOr<Value> Partitioner::convertRing(AttentionOp op, LocalAttention &local,
                                           OpBuilder &builder) {
   FailureOr<Layout> queries = layoutOf(op.getQuery(), 1);
-  FailureOr<RankTableAttr> kvHeads = kvHeadTable(op.getQuery(), op.getKey());
-  if (failed(queries) || failed(kvHeads))
+  if (failed(queries))
     return failure();
   ShardingAttr query = getSharding(op.getQuery().getType());
   if (queries->axes != op.getKeysAttr().getAxes() ||
@@ -200,42 +277,50 @@ FailureOr<Value> Partitioner::convertRing(AttentionOp op,
                           "the axes of ")
            << op.getKeysAttr() << ", got " << op.getQuery().getType() << " and "
            << op.getKey().getType();
-  if (!result.getElementType().isF32())
-    return op.emitOpError("expected a result in f32, got ") << result;
   if (queries->ranks == 1)
-    return AttentionOp::create(builder, op.getLoc(), result, operands[0],
-                               operands[1], operands[2], operands[3],
-                               operands[4], Value(), Value(), op.getScaleAttr(),
-                               op.getCausalAttr(), op.getWindowAttr(), *kvHeads,
-                               KeysAttr())
-        .getResult();
+    return local.whole(builder);
   // A token that does not exist is no key.
   FailureOr<Value> keyPositions =
-      maskPadding(op.getKeyPositions(), 1, operands[4], -1, builder);
+      maskPadding(op.getKeyPositions(), 1, local.keyPositions, -1, builder);
   if (failed(keyPositions))
     return failure();
-  return emitRingAttention(builder,
-                           {op, operands[0], operands[1], operands[2],
-                            operands[3], *keyPositions, *kvHeads, result,
-                            queries->ranks},
-                           collectives);
+  local.keyPositions = *keyPositions;
+  SmallVector<int64_t> hops = ringHops(op, *queries);
+  rings.push_back({op.getLoc(), static_cast<int64_t>(op.getWindow()),
+                   queries->ranks, hops});
+  return emitRingAttention(builder, local, hops, collectives);
 }
 
 FailureOr<Value> Partitioner::convertMerge(AttentionOp op,
-                                           ArrayRef<Value> operands,
-                                           RankedTensorType result,
+                                           LocalAttention &local,
                                            OpBuilder &builder) {
   FailureOr<Layout> keys = layoutOf(op.getKey(), 1);
-  FailureOr<RankTableAttr> kvHeads = kvHeadTable(op.getQuery(), op.getKey());
-  if (failed(keys) || failed(kvHeads))
+  if (failed(keys))
     return failure();
   if (keys->axes != op.getKeysAttr().getAxes())
     return op.emitOpError("expected blocks that lie over the axes of ")
            << op.getKeysAttr() << ", got " << op.getKey().getType();
+  return emitMergeAttention(builder, local, keys->ranks, collectives);
+}
+
+/// Attention whose keys lie over ranks.
+FailureOr<Value> Partitioner::convertSpread(AttentionOp op,
+                                            ArrayRef<Value> operands,
+                                            RankedTensorType result,
+                                            OpBuilder &builder) {
+  FailureOr<RankTableAttr> kvHeads = kvHeadTable(op.getQuery(), op.getKey());
+  if (failed(kvHeads))
+    return failure();
+  FailureOr<RankTableAttr> alibiHeads =
+      op.getAlibiAttr() ? alibiHeadTable(op.getQuery()) : RankTableAttr();
+  if (failed(alibiHeads))
+    return failure();
   if (!result.getElementType().isF32())
     return op.emitOpError("expected a result in f32, got ") << result;
-  return emitMergeAttention(
-      builder, {op, operands, *kvHeads, result, keys->ranks}, collectives);
+  LocalAttention local(op, operands, result, *kvHeads, *alibiHeads);
+  return op.getKeys()->getMethod() == KeyMethod::Ring
+             ? convertRing(op, local, builder)
+             : convertMerge(op, local, builder);
 }
 
 Value Partitioner::indexWithin(Value operand, const Layout &layout,
@@ -264,12 +349,7 @@ FailureOr<RankTableAttr> Partitioner::sequenceTable(Value logits) {
     return failure();
   if (batch->axes.empty())
     return RankTableAttr();
-  SmallVector<int64_t> table;
-  for (int64_t rank = 0; rank < batch->ranks; ++rank)
-    for (int64_t s = 0; s < batch->localExtent(); ++s)
-      table.push_back(batch->elementAt(rank, s));
-  return RankTableAttr::get(mesh.getContext(), batch->axes, batch->ranks,
-                            batch->localExtent(), table);
+  return elementTable(*batch);
 }
 
 //===----------------------------------------------------------------------===//
@@ -354,11 +434,8 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
 
   if (auto attention = dyn_cast<AttentionOp>(op);
       attention && attention.getKeys()) {
-    bool ring = attention.getKeys()->getMethod() == KeyMethod::Ring;
-    auto type = cast<RankedTensorType>(results[0]);
-    FailureOr<Value> value =
-        ring ? convertRing(attention, operands, type, builder)
-             : convertMerge(attention, operands, type, builder);
+    FailureOr<Value> value = convertSpread(
+        attention, operands, cast<RankedTensorType>(results[0]), builder);
     if (failed(value))
       return failure();
     mapping.map(op->getResult(0), *value);
@@ -374,6 +451,13 @@ LogicalResult Partitioner::convertOp(Operation *op, OpBuilder &builder,
       return failure();
     if (*table)
       local->setAttr("kv_heads", *table);
+  }
+  if (local->hasAttr("alibi")) {
+    FailureOr<RankTableAttr> table = alibiHeadTable(op->getOperand(0));
+    if (failed(table))
+      return failure();
+    if (*table)
+      local->setAttr("alibi_heads", *table);
   }
   if (auto sample = dyn_cast<SampleOp>(op)) {
     FailureOr<RankTableAttr> table = sequenceTable(sample.getLogits());
@@ -467,6 +551,10 @@ FailureOr<func::FuncOp> Partitioner::run(func::FuncOp global) {
   OpBuilder inner = OpBuilder::atBlockEnd(entry);
   if (failed(convertBlock(global.front(), inner, mapping)))
     return failure();
+  for (BlockArgument argument : local.getArguments())
+    if (!relied.contains(argument.getArgNumber()))
+      local.removeArgAttr(argument.getArgNumber(),
+                          HeddleDialect::kConsecutiveAttr);
   return local;
 }
 
@@ -498,11 +586,30 @@ struct Partition : heddle::impl::PartitionPassBase<Partition> {
       Partitioner partitioner(mesh);
       if (failed(partitioner.run(func)))
         return signalPassFailure();
+      for (const Partitioner::Ring &ring : partitioner.rings)
+        rings.push_back(describe(func, ring));
       numCollectives += partitioner.collectives;
       numMasks += partitioner.masks;
       func.erase();
     }
+    if (!rings.empty())
+      module->setAttr(kRingsAttr, ArrayAttr::get(&getContext(), rings));
   }
+
+  DictionaryAttr describe(func::FuncOp func, const Partitioner::Ring &ring) {
+    Builder b(&getContext());
+    std::string where;
+    if (auto name = dyn_cast<NameLoc>(ring.loc))
+      where = name.getName().str();
+    return b.getDictionaryAttr(
+        {b.getNamedAttr("variant", b.getStringAttr(func.getName())),
+         b.getNamedAttr("location", b.getStringAttr(where)),
+         b.getNamedAttr("window", b.getI64IntegerAttr(ring.window)),
+         b.getNamedAttr("ranks", b.getI64IntegerAttr(ring.ranks)),
+         b.getNamedAttr("hops", b.getDenseI64ArrayAttr(ring.hops))});
+  }
+
+  SmallVector<Attribute> rings;
 };
 
 } // namespace

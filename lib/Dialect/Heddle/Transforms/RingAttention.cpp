@@ -10,6 +10,7 @@
 
 #include "heddle/Dialect/Comm/IR/CommDialect.h"
 
+#include <algorithm>
 #include <limits>
 
 using namespace mlir;
@@ -19,91 +20,181 @@ namespace {
 
 /// What goes from hop to hop.
 struct Hop {
-  Value out, lse;                 // of the blocks so far
-  Value key, value, keyPositions; // the block at hand
+  Value out, lse; // of the blocks so far
+  /// The block at hand: keys, values, their positions, their documents if there
+  /// are any.
+  SmallVector<Value> block;
 
   SmallVector<Value> values() const {
-    return {out, lse, key, value, keyPositions};
+    SmallVector<Value> all = {out, lse};
+    llvm::append_range(all, block);
+    return all;
   }
-  static Hop of(ValueRange v) { return {v[0], v[1], v[2], v[3], v[4]}; }
+  static Hop of(ValueRange v) {
+    return {v[0], v[1], SmallVector<Value>(v.drop_front(2))};
+  }
 };
 
 class RingEmitter {
 public:
-  RingEmitter(const RingAttention &ring)
-      : ring(ring), op(ring.op), loc(op.getLoc()),
-        lseType(RankedTensorType::get(ring.resultType.getShape().drop_back(),
-                                      ring.resultType.getElementType())) {}
+  explicit RingEmitter(const LocalAttention &local)
+      : local(local), loc(local.op.getLoc()) {}
 
-  Value emit(OpBuilder &builder, int64_t &collectives);
+  Value emit(OpBuilder &builder, ArrayRef<int64_t> hops, int64_t &collectives);
 
 private:
-  const RingAttention &ring;
-  AttentionOp op;
+  const LocalAttention &local;
   Location loc;
-  RankedTensorType lseType;
 
   Value fill(OpBuilder &builder, RankedTensorType type, double value) {
     return FillOp::create(builder, loc, type, builder.getF64FloatAttr(value));
   }
-  /// The hop's out and lse with its block added.
-  std::pair<Value, Value> attend(OpBuilder &builder, const Hop &hop);
+  /// The hop's out and lse with its block added, and the sinks with the last.
+  std::pair<Value, Value> attend(OpBuilder &builder, const Hop &hop, bool last);
+  /// A region of the loop: the next block comes from `shift` ranks before.
+  void emitKind(Region &region, const Hop &like, int64_t shift,
+                int64_t &collectives);
 };
 
 } // namespace
 
-std::pair<Value, Value> RingEmitter::attend(OpBuilder &builder,
-                                            const Hop &hop) {
-  auto part = AttentionPartialOp::create(
-      builder, loc, TypeRange{ring.resultType, lseType}, ring.query, hop.key,
-      hop.value, ring.queryPositions, hop.keyPositions, /*blocks=*/Value(),
-      /*lengths=*/Value(), op.getScaleAttr(), op.getCausalAttr(),
-      op.getWindowAttr(), ring.kvHeads);
+std::pair<Value, Value> RingEmitter::attend(OpBuilder &builder, const Hop &hop,
+                                            bool last) {
+  LocalAttention now = local;
+  now.key = hop.block[0];
+  now.value = hop.block[1];
+  now.keyPositions = hop.block[2];
+  if (now.keyDocuments)
+    now.keyDocuments = hop.block[3];
+  if (!last)
+    now.sinks = Value();
+  AttentionPartialOp part = now.part(builder);
   auto merged = MergePartialsOp::create(
-      builder, loc, TypeRange{ring.resultType, lseType}, hop.out, hop.lse,
-      part.getResult(), part.getLse());
+      builder, loc, TypeRange{local.resultType, local.lseType()}, hop.out,
+      hop.lse, part.getResult(), part.getLse());
   return {merged.getResult(), merged.getLse()};
 }
 
-Value RingEmitter::emit(OpBuilder &builder, int64_t &collectives) {
-  Hop hop = {fill(builder, ring.resultType, 0),
-             fill(builder, lseType, -std::numeric_limits<double>::infinity()),
-             ring.key, ring.value, ring.keyPositions};
+void RingEmitter::emitKind(Region &region, const Hop &like, int64_t shift,
+                           int64_t &collectives) {
+  auto *body = new Block();
+  region.push_back(body);
+  for (Value v : like.values())
+    body->addArgument(v.getType(), loc);
+  OpBuilder builder = OpBuilder::atBlockEnd(body);
+  Hop now = Hop::of(body->getArguments());
+  StringAttr reason = builder.getStringAttr("keys and values go round");
+  SmallVector<Value> started;
+  for (Value v : now.block) {
+    started.push_back(comm::PermuteStartOp::create(
+        builder, loc, v.getType(), v, builder.getI64IntegerAttr(shift),
+        local.group(), reason));
+    ++collectives;
+  }
+  auto [out, lse] = attend(builder, now, /*last=*/false);
+  SmallVector<Value> next = {out, lse};
+  for (auto [begun, source] : llvm::zip(started, now.block))
+    next.push_back(
+        comm::WaitOp::create(builder, loc, begun.getType(), begun, source));
+  YieldOp::create(builder, loc, next, ValueRange(), ValueRange());
+}
+
+Value RingEmitter::emit(OpBuilder &builder, ArrayRef<int64_t> hops,
+                        int64_t &collectives) {
+  Hop hop = {
+      fill(builder, local.resultType, 0),
+      fill(builder, local.lseType(), -std::numeric_limits<double>::infinity()),
+      {local.key, local.value, local.keyPositions}};
+  if (local.keyDocuments)
+    hop.block.push_back(local.keyDocuments);
+  // A kind of iteration for each distance that a block travels.
+  SmallVector<int64_t> shifts, order;
+  for (size_t i = 0; i + 1 < hops.size(); ++i) {
+    int64_t shift = hops[i + 1] - hops[i];
+    auto *kind = llvm::find(shifts, shift);
+    order.push_back(kind - shifts.begin());
+    if (kind == shifts.end())
+      shifts.push_back(shift);
+  }
   SmallVector<Value> first = hop.values();
   auto loop = RepeatOp::create(
       builder, loc, TypeRange(ValueRange(first)), first, ValueRange(),
-      ValueRange(),
-      builder.getDenseI64ArrayAttr(SmallVector<int64_t>(ring.ranks - 1, 0)),
+      ValueRange(), builder.getDenseI64ArrayAttr(order),
       builder.getDenseI64ArrayAttr({}), builder.getDenseI64ArrayAttr({}),
-      UnitAttr(), 1u);
-  auto *body = new Block();
-  loop.getKinds()[0].push_back(body);
-  for (Value v : first)
-    body->addArgument(v.getType(), loc);
-  OpBuilder inner = OpBuilder::atBlockEnd(body);
-  Hop now = Hop::of(body->getArguments());
-  ArrayRef<AxisRefAttr> axes = op.getKeysAttr().getAxes();
-  ArrayAttr group =
-      inner.getArrayAttr(SmallVector<Attribute>(axes.begin(), axes.end()));
-  StringAttr reason = inner.getStringAttr("keys and values go round");
-  SmallVector<Value> started;
-  for (Value v : {now.key, now.value, now.keyPositions}) {
-    started.push_back(comm::PermuteStartOp::create(
-        inner, loc, v.getType(), v, inner.getI64IntegerAttr(1), group, reason));
-    ++collectives;
-  }
-  auto [out, lse] = attend(inner, now);
-  SmallVector<Value> next = {out, lse};
-  for (auto [begun, source] :
-       llvm::zip(started, ValueRange(body->getArguments()).drop_front(2)))
-    next.push_back(
-        comm::WaitOp::create(inner, loc, begun.getType(), begun, source));
-  YieldOp::create(inner, loc, next, ValueRange(), ValueRange());
-  return attend(builder, Hop::of(loop.getResults())).first;
+      UnitAttr(), static_cast<unsigned>(shifts.size()));
+  for (auto [region, shift] : llvm::zip(loop.getKinds(), shifts))
+    emitKind(region, hop, shift, collectives);
+  return attend(builder, Hop::of(loop.getResults()), /*last=*/true).first;
 }
 
 Value mlir::heddle::emitRingAttention(OpBuilder &builder,
-                                      const RingAttention &ring,
+                                      const LocalAttention &local,
+                                      ArrayRef<int64_t> hops,
                                       int64_t &collectives) {
-  return RingEmitter(ring).emit(builder, collectives);
+  // Nobody needs another's keys.
+  if (hops.size() == 1)
+    return local.whole(builder);
+  return RingEmitter(local).emit(builder, hops, collectives);
+}
+
+//===----------------------------------------------------------------------===//
+// Which hops
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Tokens begin, …, end - 1.
+struct Span {
+  int64_t begin, end;
+};
+} // namespace
+
+/// The tokens of each rank, ascending, neighbouring units as one.
+static std::vector<SmallVector<Span>> spansOf(const Layout &tokens) {
+  std::vector<SmallVector<Span>> result(tokens.ranks);
+  for (int64_t rank = 0; rank < tokens.ranks; ++rank) {
+    SmallVector<int64_t> units;
+    for (int64_t slot = 0; slot < tokens.slots; ++slot)
+      if (int64_t unit = tokens.unitAt(rank, slot); unit >= 0)
+        units.push_back(unit);
+    llvm::sort(units);
+    for (int64_t unit : units) {
+      int64_t begin = unit * tokens.unit;
+      int64_t end = std::min(begin + tokens.unit, tokens.size);
+      if (begin >= end)
+        continue;
+      if (!result[rank].empty() && result[rank].back().end == begin)
+        result[rank].back().end = end;
+      else
+        result[rank].push_back({begin, end});
+    }
+  }
+  return result;
+}
+
+/// Whether a query of `queries` may see a key of `keys`.
+static bool sees(ArrayRef<Span> queries, ArrayRef<Span> keys, bool causal,
+                 int64_t window) {
+  return llvm::any_of(queries, [&](Span q) {
+    // The last keys that causality allows are the nearest ones.
+    const Span *after = llvm::partition_point(
+        keys, [&](Span k) { return !causal || k.begin < q.end; });
+    if (after == keys.begin())
+      return false;
+    return window == 0 || q.begin - (after[-1].end - 1) < window;
+  });
+}
+
+SmallVector<int64_t> mlir::heddle::neededHops(const Layout &tokens, bool causal,
+                                              int64_t window) {
+  std::vector<SmallVector<Span>> spans = spansOf(tokens);
+  SmallVector<int64_t> hops = {0};
+  for (int64_t hop = 1; hop < tokens.ranks; ++hop)
+    for (int64_t rank = 0; rank < tokens.ranks; ++rank) {
+      int64_t from = (rank - hop + tokens.ranks) % tokens.ranks;
+      if (sees(spans[rank], spans[from], causal, window)) {
+        hops.push_back(hop);
+        break;
+      }
+    }
+  return hops;
 }

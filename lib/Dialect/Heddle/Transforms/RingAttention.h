@@ -9,25 +9,23 @@
 #ifndef HEDDLE_LIB_DIALECT_HEDDLE_TRANSFORMS_RINGATTENTION_H
 #define HEDDLE_LIB_DIALECT_HEDDLE_TRANSFORMS_RINGATTENTION_H
 
-#include "heddle/Dialect/Heddle/IR/HeddleDialect.h"
+#include "LocalAttention.h"
 
 namespace mlir::heddle {
 
-/// One rank's operands of an attention whose keys lie over `ranks` ranks.
-struct RingAttention {
-  AttentionOp op;
-  Value query, key, value, queryPositions, keyPositions;
-  RankTableAttr kvHeads;
-  RankedTensorType resultType;
-  int64_t ranks;
-};
+/// The distances, in ranks, from which a rank needs a block, ascending, its own
+/// (0) first: those with a key that causality and `window` (0: none) let some
+/// query of some rank see, if key j of the sequence may be seen by query i only
+/// for j <= i (`causal`) and i - j < window. `tokens` deals queries and keys.
+SmallVector<int64_t> neededHops(const Layout &tokens, bool causal,
+                                int64_t window);
 
 /// Emits the loop of hops (Liu et al., arXiv:2310.01889): in each, a rank
-/// attends to the block that it has while the next one comes from its
-/// neighbour; partial results are merged in fp32. The last block is attended to
-/// after the loop, and sent to nobody. Counts the collectives.
-Value emitRingAttention(OpBuilder &builder, const RingAttention &ring,
-                        int64_t &collectives);
+/// attends to the block that it has while the next one comes from `hops[i + 1]
+/// - hops[i]` ranks before; partial results are merged in fp32. The last block
+/// is attended to after the loop, and sent to nobody. Counts the collectives.
+Value emitRingAttention(OpBuilder &builder, const LocalAttention &local,
+                        ArrayRef<int64_t> hops, int64_t &collectives);
 
 } // namespace mlir::heddle
 

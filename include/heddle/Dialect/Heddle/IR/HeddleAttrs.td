@@ -299,6 +299,44 @@ def Heddle_Rope : Heddle_Attr<"Rope", "rope"> {
   }];
 }
 
+def Heddle_Alibi : Heddle_Attr<"Alibi", "alibi"> {
+  let summary = "slopes of linear biases";
+  let description = [{
+    `#heddle.alibi<heads 12 bias 8.0e+00>`: slopes of attention with linear
+    biases (Press et al., arXiv:2108.12409). For a power of two of heads, slope i
+    is 2^(-bias (i + 1) / heads). Otherwise the first P are those of the largest
+    power of two P below, and the others every second one of 2 P.
+
+    **Constraints:** (C1) heads is positive; (C2) bias is positive and finite.
+  }];
+  let parameters = (ins "int64_t":$heads, APFloatParameter<"">:$bias);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The slope of each head.
+    ::llvm::SmallVector<double> slopes() const;
+  }];
+}
+
+def Heddle_Consecutive : Heddle_Attr<"Consecutive", "consecutive"> {
+  let summary = "a promise about an input of positions";
+  let description = [{
+    `#heddle.consecutive<below 4096 within "documents">` on an input of positions,
+    B x T: those that are not negative are below 4096, and those of two tokens of
+    one sequence with the same number in the input "documents" are as far apart as
+    the tokens are. Without `within` that holds for any two tokens of a sequence.
+    Partition leaves out the hops of a ring that a mask empties then, and keeps
+    the promise on the local function only if it relied on it; the runtime
+    refuses inputs that break it.
+
+    **Constraints:** (C1) below is positive and fits 32 bits.
+  }];
+  let parameters = (ins "int64_t":$below,
+                        OptionalParameter<"::mlir::StringAttr">:$within);
+  let assemblyFormat = "`<` `below` $below (`within` $within^)? `>`";
+  let genVerifyDecl = 1;
+}
+
 def Heddle_GluKind : I32EnumAttr<"GluKind", "activation of a gated unit", [
   I32EnumAttrCase<"Silu", 0, "silu">, I32EnumAttrCase<"Gelu", 1, "gelu">,
   I32EnumAttrCase<"GeluTanh", 2, "gelu_tanh">, I32EnumAttrCase<"Relu", 3, "relu">]> {

@@ -30,6 +30,7 @@ def Heddle_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
   let dependentDialects = ["::mlir::func::FuncDialect"];
   let extraClassDeclaration = [{
     /// Marks a function whose tensors are one rank's local parts.
@@ -56,6 +57,9 @@ def Heddle_Dialect : Dialect {
     /// may ask for the leading rows only. On a kernel: how many rows it has,
     /// tokens of one sequence; a launch says how many are valid.
     static constexpr ::llvm::StringLiteral kExtentAttr = "heddle.extent";
+    /// On an input of positions, a `#heddle.consecutive`: what they promise.
+    static constexpr ::llvm::StringLiteral kConsecutiveAttr =
+        "heddle.consecutive";
     void registerTypes();
     void registerAttributes();
   }];

@@ -209,9 +209,15 @@ class Heddle_AttentionLikeOp<string mnemonic> : Heddle_LayerOp<mnemonic,
     Heddle_IndexTensor:$query_positions, Heddle_IndexTensor:$key_positions,
     Optional<Heddle_IndexTensor>:$blocks,
     Optional<Heddle_IndexTensor>:$lengths,
+    Optional<Heddle_IndexTensor>:$query_documents,
+    Optional<Heddle_IndexTensor>:$key_documents,
+    Optional<Heddle_Tensor>:$sinks,
     F64Attr:$scale, UnitAttr:$causal,
     DefaultValuedAttr<I64Attr, "0">:$window,
-    OptionalAttr<Heddle_RankTable>:$kv_heads);
+    DefaultValuedAttr<F64Attr, "0.0">:$soft_cap,
+    OptionalAttr<Heddle_Alibi>:$alibi,
+    OptionalAttr<Heddle_RankTable>:$kv_heads,
+    OptionalAttr<Heddle_RankTable>:$alibi_heads);
 }
 
 def Heddle_AttentionOp : Heddle_AttentionLikeOp<"attention"> {
@@ -222,7 +228,16 @@ def Heddle_AttentionOp : Heddle_AttentionLikeOp<"attention"> {
     a padded head whose result is zero. Key j is visible to query t if its
     position is not negative, j < lengths[b], and: with `causal`,
     kpos[j] <= qpos[t]; with `window` W > 0, qpos[t] - kpos[j] < W (the window
-    counts the query itself). A row that sees nothing gives zeros.
+    counts the query itself); with `documents`, both have the same number. A
+    row that sees nothing gives zeros.
+
+    The score of a key is s = scale q k^T; with `soft_cap` C > 0 it becomes
+    C tanh(s / C) (Gemma 2, arXiv:2408.00118); with `alibi` the head's slope
+    times kpos[j] - qpos[t] is added (Press et al., arXiv:2108.12409). With
+    `sinks` e^sinks[h] is added to the sum that the exponentials of head h are
+    divided by, once a row (Xiao et al., arXiv:2309.17453; gpt-oss). In local
+    functions `alibi_heads` lists the global number of each local head, -1 for
+    padding.
 
     Without `blocks` keys and values are B x S x G x E and key_positions B x S.
     With it they are a cache pool, P x S x G x E, and logical key j of sequence b
@@ -244,14 +259,23 @@ def Heddle_AttentionOp : Heddle_AttentionLikeOp<"attention"> {
     - (C5) window >= 0.
     - (C6) with `keys <ring>` there are as many keys as queries, no blocks and no
       lengths: key j is token j; with `keys <merge>` there are blocks.
+    - (C7) documents of the queries and of the keys are given together, in the
+      shapes of their positions.
+    - (C8) sinks is H.
+    - (C9) soft_cap is 0 (none) or positive and finite.
+    - (C10) alibi is of H heads (in local functions `alibi_heads`, if given, has H
+      columns of numbers below those of alibi).
   }];
   let arguments = !con(attentionArguments, (ins OptionalAttr<Heddle_Keys>:$keys));
   let results = (outs Heddle_Tensor:$result);
   let assemblyFormat = [{
     $query `,` $key `,` $value `pos` `(` $query_positions `,` $key_positions `)`
     (`blocks` `(` $blocks^ `)`)? (`lengths` `(` $lengths^ `)`)?
+    (`documents` `(` $query_documents^ `,` $key_documents `)`)?
+    (`sinks` `(` $sinks^ `)`)?
     `scale` $scale (`causal` $causal^)? (`window` $window^)?
-    (`kv_heads` $kv_heads^)? (`keys` $keys^)? attr-dict `:` functional-type(operands, results)
+    (`soft_cap` $soft_cap^)? (`alibi` $alibi^)?
+    (`kv_heads` $kv_heads^)? (`alibi_heads` $alibi_heads^)? (`keys` $keys^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 
@@ -264,7 +288,7 @@ def Heddle_AttentionPartialOp : Heddle_AttentionLikeOp<"attention_partial"> {
     parts exactly (Liu et al., Ring Attention, arXiv:2310.01889).
 
     Constraints:
-    - (C1) to (C5) as for `heddle.attention`.
+    - (C1) to (C5) and (C7) to (C10) as for `heddle.attention`.
     - (C6) result and lse are f32; lse is B x T x H.
   }];
   let arguments = attentionArguments;
@@ -272,8 +296,11 @@ def Heddle_AttentionPartialOp : Heddle_AttentionLikeOp<"attention_partial"> {
   let assemblyFormat = [{
     $query `,` $key `,` $value `pos` `(` $query_positions `,` $key_positions `)`
     (`blocks` `(` $blocks^ `)`)? (`lengths` `(` $lengths^ `)`)?
+    (`documents` `(` $query_documents^ `,` $key_documents `)`)?
+    (`sinks` `(` $sinks^ `)`)?
     `scale` $scale (`causal` $causal^)? (`window` $window^)?
-    (`kv_heads` $kv_heads^)? attr-dict `:` functional-type(operands, results)
+    (`soft_cap` $soft_cap^)? (`alibi` $alibi^)?
+    (`kv_heads` $kv_heads^)? (`alibi_heads` $alibi_heads^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 

@@ -54,6 +54,11 @@ FailureOr<SmallVector<Strategy>> parseStrategies(StringRef text, MeshOp mesh);
 /// On modules: what `context(axis)` chose and why, in sentences for the report.
 inline constexpr llvm::StringLiteral kChoicesAttr = "heddle.choices";
 
+/// On the module: the rings that partition made, as dictionaries of the program
+/// (`variant`), `location`, `window` (0: none), `ranks`, and `hops`: from how
+/// many ranks before a block comes, 0 first; the others were left out.
+inline constexpr llvm::StringLiteral kRingsAttr = "heddle.rings";
+
 /// Replaces each `context(axis)` by `ring(axis)` or `ulysses(axis)`: what sends
 /// less, from the heads of the module's attention, the number of ranks and the
 /// other strategies; and leaves the reasons on the module.
