@@ -150,5 +150,31 @@ func.func private @rope_c4() attributes {r = #heddle.rope<dim 8 theta 1.0e+04 ll
 
 // -----
 
+// expected-error @below {{expected slopes of 1 head or more, got 0}}
+func.func private @alibi_c1() attributes {a = #heddle.alibi<heads 0 bias 8.0>}
+
+// -----
+
+// expected-error @below {{expected a positive bias, got -8.0}}
+func.func private @alibi_c2() attributes {a = #heddle.alibi<heads 4 bias -8.0>}
+
+// -----
+
+// expected-error @below {{expected positions below a number from 1 to 2147483647, got 0}}
+func.func private @consecutive_c1() attributes {c = #heddle.consecutive<below 0>}
+
+// -----
+
+// A promise is about an input.
+// expected-error @below {{expected 'heddle.consecutive' to be a #heddle.consecutive on an input, got #heddle.consecutive<below 4> on argument 0}}
+func.func private @consecutive_on_output(%p: tensor<1x4xi32> {heddle.consecutive = #heddle.consecutive<below 4>})
+
+// -----
+
+// expected-error @below {{expected 'heddle.consecutive' to be a #heddle.consecutive, got 4 : i64}}
+func.func private @consecutive_number() attributes {heddle.consecutive = 4}
+
+// -----
+
 // expected-error @below {{expected at least one axis that keys go round}}
 func.func private @keys_c1() attributes {k = #heddle.keys<ring {}>}

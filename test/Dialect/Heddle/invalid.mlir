@@ -314,6 +314,61 @@ func.func @attention_c5(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: t
 
 // -----
 
+func.func @attention_c7(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>, %d: tensor<1x4xi32>) {
+  // expected-error @below {{'heddle.attention' op expected query documents of shape 1x3, got 'tensor<1x4xi32>'}}
+  %0 = heddle.attention %q, %k, %k pos(%qp, %kp) documents(%d, %d) scale 1.0 causal
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>, tensor<1x4xi32>, tensor<1x4xi32>) -> tensor<1x3x4x8xf32>
+  return
+}
+
+// -----
+
+// A sink for each query head, not for each key head.
+func.func @attention_c8(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>, %s: tensor<2xf32>) {
+  // expected-error @below {{'heddle.attention' op expected sinks of shape 4, got 'tensor<2xf32>'}}
+  %0 = heddle.attention %q, %k, %k pos(%qp, %kp) sinks(%s) scale 1.0 causal
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>, tensor<2xf32>) -> tensor<1x3x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c9(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>) {
+  // expected-error @below {{'heddle.attention' op expected a soft cap of 0 (none) or more, got -2.0}}
+  %0 = heddle.attention %q, %k, %k pos(%qp, %kp) scale 1.0 causal soft_cap -2.0
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>) -> tensor<1x3x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c10(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>) {
+  // expected-error @below {{'heddle.attention' op expected linear biases of 4 heads, got #heddle.alibi<heads 8 bias 8.000000e+00>}}
+  %0 = heddle.attention %q, %k, %k pos(%qp, %kp) scale 1.0 causal alibi <heads 8 bias 8.0>
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>) -> tensor<1x3x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c10_local(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>) attributes {heddle.local} {
+  // expected-error @below {{'heddle.attention' op expected alibi_heads between -1 and 7, got 8}}
+  %0 = heddle.attention %q, %k, %k pos(%qp, %kp) scale 1.0 causal alibi <heads 8 bias 8.0> alibi_heads <{tp}, [[0, 1, 2, 8]]>
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>) -> tensor<1x3x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c10_global(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>) {
+  // expected-error @below {{'heddle.attention' op expected alibi_heads beside alibi, in a local function}}
+  %0 = heddle.attention %q, %k, %k pos(%qp, %kp) scale 1.0 causal alibi <heads 4 bias 8.0> alibi_heads <{tp}, [[0, 1, 2, 3]]>
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>) -> tensor<1x3x4x8xf32>
+  return
+}
+
+// -----
+
 func.func @attention_partial_c1(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x2xi32>, %kp: tensor<1x5xi32>) {
   // expected-error @below {{'heddle.attention_partial' op expected query positions of shape 1x3, got 'tensor<1x2xi32>'}}
   %0, %1 = heddle.attention_partial %q, %k, %k pos(%qp, %kp) scale 1.0 causal
@@ -353,6 +408,61 @@ func.func @attention_partial_c4(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>
 func.func @attention_partial_c5(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>) {
   // expected-error @below {{'heddle.attention_partial' op expected a window of 0 (none) or more, got -4}}
   %0, %1 = heddle.attention_partial %q, %k, %k pos(%qp, %kp) scale 1.0 window -4
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_partial_c7(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>, %d: tensor<1x4xi32>) {
+  // expected-error @below {{'heddle.attention_partial' op expected query documents of shape 1x3, got 'tensor<1x4xi32>'}}
+  %0, %1 = heddle.attention_partial %q, %k, %k pos(%qp, %kp) documents(%d, %d) scale 1.0 causal
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>, tensor<1x4xi32>, tensor<1x4xi32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+// A sink for each query head, not for each key head.
+func.func @attention_partial_c8(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>, %s: tensor<2xf32>) {
+  // expected-error @below {{'heddle.attention_partial' op expected sinks of shape 4, got 'tensor<2xf32>'}}
+  %0, %1 = heddle.attention_partial %q, %k, %k pos(%qp, %kp) sinks(%s) scale 1.0 causal
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>, tensor<2xf32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_partial_c9(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>) {
+  // expected-error @below {{'heddle.attention_partial' op expected a soft cap of 0 (none) or more, got -2.0}}
+  %0, %1 = heddle.attention_partial %q, %k, %k pos(%qp, %kp) scale 1.0 causal soft_cap -2.0
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_partial_c10(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>) {
+  // expected-error @below {{'heddle.attention_partial' op expected linear biases of 4 heads, got #heddle.alibi<heads 8 bias 8.000000e+00>}}
+  %0, %1 = heddle.attention_partial %q, %k, %k pos(%qp, %kp) scale 1.0 causal alibi <heads 8 bias 8.0>
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_partial_c10_local(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>) attributes {heddle.local} {
+  // expected-error @below {{'heddle.attention_partial' op expected alibi_heads between -1 and 7, got 8}}
+  %0, %1 = heddle.attention_partial %q, %k, %k pos(%qp, %kp) scale 1.0 causal alibi <heads 8 bias 8.0> alibi_heads <{tp}, [[0, 1, 2, 8]]>
+    : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_partial_c10_global(%q: tensor<1x3x4x8xf32>, %k: tensor<1x5x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x5xi32>) {
+  // expected-error @below {{'heddle.attention_partial' op expected alibi_heads beside alibi, in a local function}}
+  %0, %1 = heddle.attention_partial %q, %k, %k pos(%qp, %kp) scale 1.0 causal alibi <heads 4 bias 8.0> alibi_heads <{tp}, [[0, 1, 2, 3]]>
     : (tensor<1x3x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x8xf32>, tensor<1x3xi32>, tensor<1x5xi32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
   return
 }

@@ -126,3 +126,18 @@ func.func @parts(%q: tensor<1x3x4x8xf32>, %k: tensor<1x6x2x8xf32>, %qp: tensor<1
   %o = heddle.merge_heads %s : tensor<1x1x4x8xf32> -> tensor<1x1x32xf32>
   return %o : tensor<1x1x32xf32>
 }
+
+// CHECK-LABEL: @attention_variants
+// CHECK-SAME: heddle.consecutive = #heddle.consecutive<below 4096 within "documents">
+func.func @attention_variants(%q: tensor<1x3x4x8xf32>, %k: tensor<1x6x2x8xf32>, %qp: tensor<1x3xi32> {heddle.binding = #heddle.binding<input "positions">, heddle.consecutive = #heddle.consecutive<below 4096 within "documents">}, %kp: tensor<1x6xi32>, %qd: tensor<1x3xi32>, %kd: tensor<1x6xi32>, %s: tensor<4xf32>) {
+  // CHECK: heddle.attention %{{.*}}, %{{.*}}, %{{.*}} pos(%{{.*}}, %{{.*}}) documents(%{{.*}}, %{{.*}}) sinks(%{{.*}}) scale 4.000000e-01 causal window 7 soft_cap 3.000000e+01 alibi <heads 4 bias 8.000000e+00> :
+  %a = heddle.attention %q, %k, %k pos(%qp, %kp) documents(%qd, %kd) sinks(%s) scale 0.4 causal window 7 soft_cap 30.0 alibi <heads 4 bias 8.0> : (tensor<1x3x4x8xf32>, tensor<1x6x2x8xf32>, tensor<1x6x2x8xf32>, tensor<1x3xi32>, tensor<1x6xi32>, tensor<1x3xi32>, tensor<1x6xi32>, tensor<4xf32>) -> tensor<1x3x4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @attention_variants_local
+func.func @attention_variants_local(%q: tensor<1x3x4x8xf32>, %k: tensor<1x6x2x8xf32>, %qp: tensor<1x3xi32>, %kp: tensor<1x6xi32>) attributes {heddle.local} {
+  // CHECK: heddle.attention_partial %{{.*}}, %{{.*}}, %{{.*}} pos(%{{.*}}, %{{.*}}) scale 4.000000e-01 alibi <heads 7 bias 8.000000e+00> alibi_heads <{tp}, {{\[\[}}0, 1, 2, 3], [4, 5, 6, -1]]>
+  %a, %l = heddle.attention_partial %q, %k, %k pos(%qp, %kp) scale 0.4 alibi <heads 7 bias 8.0> alibi_heads <{tp}, [[0, 1, 2, 3], [4, 5, 6, -1]]> : (tensor<1x3x4x8xf32>, tensor<1x6x2x8xf32>, tensor<1x6x2x8xf32>, tensor<1x3xi32>, tensor<1x6xi32>) -> (tensor<1x3x4x8xf32>, tensor<1x3x4xf32>)
+  return
+}
