@@ -142,6 +142,18 @@ LogicalResult RowProgram::chooseRows() {
     v = append.getSlots();
   // argmax over V, or a norm over D, may leave fewer dimensions than `count`.
   ArrayRef<int64_t> shape = tensorShape(v);
+  // Without a reason, dimensions that all ops have alike: heads that are taken
+  // of queries are more than those of keys.
+  for (Operation *op : kernel.ops) {
+    if (reason)
+      break;
+    ArrayRef<int64_t> other = tensorShape(op->getResult(0));
+    int64_t same = 0;
+    while (same < std::min<int64_t>(shape.size(), other.size()) &&
+           shape[same] == other[same])
+      ++same;
+    count = std::min(count, same);
+  }
   rowShape.assign(shape.begin(),
                   shape.begin() + std::min<int64_t>(count, shape.size()));
   rows = product(rowShape);

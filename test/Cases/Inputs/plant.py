@@ -86,6 +86,84 @@ def unrotated_keys(body):
                   r"\g<1>" + lines[1][1], body)
 
 
+# Bugs of rings. `loop` is the text of a ring's hops, up to the end of the
+# attention that comes after them.
+
+def ring(body):
+    """(before, the first ring, after) of BODY."""
+    loop = re.search(r"^ *%\w+:\d+ = heddle\.repeat order \[[0, ]+\] carry\("
+                     r"%\w+ : tensor<[^>]*>, %\w+ : tensor<[^>]*>, .*?"
+                     r"heddle\.yield carry.*?"
+                     r"^ *%\w+, %\w+ = heddle\.attention_partial [^\n]*\n",
+                     body[body.index("kind 0"):], re.M | re.S)
+    start = body.index("kind 0") + loop.start()
+    return body[:start], loop[0], body[start + len(loop[0]):]
+
+
+def in_ring(edit):
+    """A bug that is an edit of the first ring's text."""
+    def bug(body):
+        before, loop, after = ring(body)
+        return before + edit(loop, before) + after
+    return bug
+
+
+def mask_per_block(loop, before):
+    """G1: every block is masked as if it were the rank's own."""
+    own = re.findall(r"(%\w+) = heddle\.mask_pad ", before)[-1]
+    return re.sub(r"(pos\(%\w+, )%[\w#]+\)", rf"\g<1>{own})", loop)
+
+
+def hop_too_many(loop, _):
+    """The block that was there first is counted twice."""
+    return re.sub(r"order \[(.*?)\]", r"order [\1, 0]", loop, count=1)
+
+
+def hop_too_few(loop, _):
+    return re.sub(r"order \[(.*?), 0\]", r"order [\1]", loop, count=1)
+
+
+def swapped_slots(loop, _):
+    """Keys and values arrive in each other's place."""
+    return re.sub(r"(yield carry\(%\w+, %\w+, )(%\w+), (%\w+)", r"\1\3, \2",
+                  loop)
+
+
+def sink_per_hop(loop, _):
+    """G9: the sink is added once a hop, not once a row."""
+    sinks = re.search(r"sinks\((%\w+)\)", loop)[1]
+    kind = re.search(r", (tensor<\d+xf32>)\) ->", loop)[1]
+    return re.sub(r"(attention_partial [^\n]* pos\(%\w+, %\w+\))( scale "
+                  r"[^\n]*)(\) -> )", rf"\1 sinks({sinks})\2, {kind}\3", loop,
+                  count=1)
+
+
+def lost_window(loop, _):
+    """G6: attention is causal only."""
+    return re.sub(r" window \d+", "", loop)
+
+
+def merge_in_bf16(loop, _):
+    """G13: a block's result is rounded before it is merged."""
+    loop = re.sub(r"(attention_partial [^\n]* -> \(tensor<[\dx]+)f32", r"\1bf16",
+                  loop, count=1)
+    return re.sub(r"(merge_partials [^\n]*? : \([^\n]*?, tensor[^\n]*?, "
+                  r"tensor<[\dx]+)f32", r"\1bf16", loop, count=1)
+
+
+def dropped_last_key(body):
+    """A7, G2: the last token is no key."""
+    return re.sub(r"(mask_pad %\w+ dim 1 [^\n]* size )(\d+)",
+                  lambda m: m[1] + str(int(m[2]) - 1), body, count=1)
+
+
+def other_layout(body):
+    """F2: positions of contiguous shards on tokens that lie in a zigzag."""
+    return re.sub(r"(<input \"positions\">, heddle\.global = tensor<[^,]*, "
+                  r"#heddle\.sharding<@mesh, \[\{\}, )\{cp, [^}]*\}",
+                  r"\1{cp}", body)
+
+
 BUGS = {
     "none": none,
     "missing-reduce": missing_reduce,
@@ -94,6 +172,15 @@ BUGS = {
     "stale-slot": stale_slot,
     "lost-mask": lost_mask,
     "unrotated-keys": unrotated_keys,
+    "mask-per-block": in_ring(mask_per_block),
+    "hop-too-many": in_ring(hop_too_many),
+    "hop-too-few": in_ring(hop_too_few),
+    "swapped-slots": in_ring(swapped_slots),
+    "sink-per-hop": in_ring(sink_per_hop),
+    "lost-window": in_ring(lost_window),
+    "merge-in-bf16": in_ring(merge_in_bf16),
+    "dropped-last-key": dropped_last_key,
+    "other-layout": other_layout,
 }
 
 
