@@ -11,120 +11,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Pipelines/Compile.h"
-#include "heddle/Target/Bundle/Bundle.h"
-#include "heddle_rt/bundle.h"
-#include "heddle_rt/communicator.h"
-#include "heddle_rt/session.h"
-#include "heddle_rt/weights.h"
+#include "CasesSupport.h"
 
-#include "mlir/Parser/Parser.h"
+#include "heddle/Import/Import.h"
 
 #include "gtest/gtest.h"
 
-#include <cstring>
-#include <map>
-
 using namespace mlir;
 using namespace mlir::heddle;
-namespace rt = ::heddle::rt;
-
-namespace {
-
-using Floats = std::vector<float>;
-
-rt::HostTensor host(std::vector<int64_t> shape, const Floats &values) {
-  rt::HostTensor tensor;
-  tensor.shape = std::move(shape);
-  tensor.bytes.resize(values.size() * sizeof(float));
-  std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
-  return tensor;
-}
-
-std::unique_ptr<MLIRContext> makeContext() {
-  DialectRegistry registry;
-  registerCompileDialects(registry);
-  auto context =
-      std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  context->loadAllAvailableDialects();
-  return context;
-}
-
-/// The bundle of a module that has been through `from`; empty if it has none.
-std::vector<uint8_t> bundleOf(ModuleOp module, Phase from) {
-  CompileOptions options;
-  if (failed(runPhases(module, from, Phase::Plan, options)))
-    return {};
-  FailureOr<llvm::json::Object> report = makeReport(module, 0);
-  if (failed(report))
-    return {};
-  FailureOr<std::vector<uint8_t>> bytes =
-      makeBundle(module, options, *report, "{}", "{}");
-  return succeeded(bytes) ? *bytes : std::vector<uint8_t>();
-}
-
-/// Runs program @f of annotated text, with the inputs by name and parameters
-/// drawn at random, and gives output "y" as the ranks' first owners hold it.
-Floats run(const std::string &text,
-           const std::map<std::string, rt::HostTensor> &inputs) {
-  std::unique_ptr<MLIRContext> context = makeContext();
-  auto module = parseSourceString<ModuleOp>(text, context.get());
-  EXPECT_TRUE(module);
-  if (!module)
-    return {};
-  std::vector<uint8_t> bytes = bundleOf(*module, Phase::Annotate);
-  EXPECT_FALSE(bytes.empty());
-  auto bundle = rt::Bundle::parse(std::move(bytes));
-  EXPECT_TRUE(bundle.ok()) << bundle.status().message();
-  if (!bundle.ok())
-    return {};
-  auto comm = rt::createInProcessCommunicator((*bundle)->worldSize());
-  rt::SessionOptions options;
-  options.poison = 0x7fc00000u;
-  auto session = rt::Session::create(*bundle, *comm, options);
-  EXPECT_TRUE(session.ok()) << session.status().message();
-  if (!session.ok())
-    return {};
-  auto weights = rt::WeightSource::open("random:7");
-  EXPECT_TRUE(weights.ok()) << weights.status().message();
-  rt::Status loaded = (*session)->loadWeights(**weights, nullptr);
-  EXPECT_TRUE(loaded.ok()) << loaded.message();
-  for (const auto &[name, value] : inputs) {
-    rt::Status status = (*session)->setInput("f", name, value);
-    EXPECT_TRUE(status.ok()) << status.message();
-  }
-  rt::Status status = (*session)->run("f");
-  EXPECT_TRUE(status.ok()) << status.message();
-  auto output = (*session)->output("f", "y");
-  EXPECT_TRUE(output.ok()) << output.status().message();
-  if (!output.ok())
-    return {};
-  Floats values(output->bytes.size() / sizeof(float));
-  std::memcpy(values.data(), output->bytes.data(), output->bytes.size());
-  return values;
-}
-
-std::string replaced(std::string text, const std::string &what,
-                     const std::string &with) {
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos;
-       at += with.size())
-    text.replace(at, what.size(), with);
-  return text;
-}
-
-/// What annotate makes of a program; empty if it refuses it.
-std::string annotate(const std::string &text) {
-  std::unique_ptr<MLIRContext> context = makeContext();
-  auto module = parseSourceString<ModuleOp>(text, context.get());
-  EXPECT_TRUE(module);
-  if (!module || failed(runPhases(*module, Phase::Import, Phase::Annotate, {})))
-    return {};
-  std::string annotated;
-  llvm::raw_string_ostream(annotated) << *module;
-  return annotated;
-}
-
-} // namespace
+using namespace heddle_test;
 
 // Values in blocks of 32 that lie over key/value heads of 8 columns: those are
 // held in units of four, whichever query heads need them. On five ranks some
@@ -163,13 +58,10 @@ TEST(Cases, A10_KeyValueHeadsInWholeBlocks) {
     bool cut = annotated.find("tensor<4x64x!heddle.q8_0, #heddle.sharding<@m, "
                               "[{}, {tp") != std::string::npos;
     EXPECT_EQ(cut, *tp == '2' || *tp == '3') << annotated;
-    rt::HostTensor positions = host({1, 2}, {0, 0});
-    positions.dtype = rt::DType::i32;
-    positions.bytes[4] = 1;
     Floats got = run(annotated, {{"q", host({1, 2, 16, 8}, numbers(256, 7))},
                                  {"k", host({1, 2, 8, 8}, numbers(128, 5))},
                                  {"v", host({1, 2, 8, 8}, numbers(128, 3))},
-                                 {"positions", positions}});
+                                 {"positions", hostIntegers({1, 2}, {0, 1})}});
     if (want.empty())
       want = got;
     ASSERT_EQ(got.size(), 8u);

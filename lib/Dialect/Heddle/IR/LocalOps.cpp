@@ -143,6 +143,10 @@ std::optional<int64_t> TakeUnitsOp::getViewOffset() {
   for (int64_t s = 0; s < static_cast<int64_t>(slots.getCols()); ++s)
     if (first < 0 || slots.at(0, s) != first + s)
       return std::nullopt;
+  // The last unit may be short in the input, and padded in the result.
+  if (first * static_cast<int64_t>(getUnit()) + shapeOf(getResult())[getDim()] >
+      shapeOf(getInput())[getDim()])
+    return std::nullopt;
   return first * getUnit() *
          product(shapeOf(getInput()).drop_front(getDim() + 1));
 }
