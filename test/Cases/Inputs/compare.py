@@ -5,7 +5,8 @@
 
 Outputs of `heddle-run forward`, element by element, in order. Every element
 must be within TOLERANCE of the largest magnitude; 0 asks for the same bits.
-Prints the width of the last dimension.
+Prints the width of the last dimension. A file may be A+B: outputs of one
+sequence each, one after the other.
 """
 
 import json
@@ -14,6 +15,14 @@ import sys
 
 
 def read(path):
+    parts = [read_one(part) for part in path.split("+")]
+    batch, _, *rest = parts[0][0]
+    assert batch == 1 or len(parts) == 1, f"{path}: expected one sequence"
+    return ([batch, sum(shape[1] for shape, _ in parts), *rest],
+            b"".join(data for _, data in parts))
+
+
+def read_one(path):
     with open(path, "rb") as file:
         length = struct.unpack("<Q", file.read(8))[0]
         entry = json.loads(file.read(length))["output"]

@@ -14,6 +14,8 @@
 // CHECK-DAG: memref.alloca() {{.*}} : memref<66xi32>
 // CHECK-NOT: memref<4
 // CHECK: scf.for {{.*}} iter_args({{.*}}) -> (vector<8xf32>, vector<8xf32>)
+// Offsets of elements are as wide as an address.
+// CHECK: arith.muli %{{.*}}, %{{.*}} : index
 // CHECK: memref.load %{{.*}} : memref<786432xf32>
 func.func private @attention(%q: tensor<1x1x9x64xf32>, %k: tensor<64x64x3x64xf32>, %v: tensor<64x64x3x64xf32>,
     %qp: tensor<1x1xi32>, %kp: tensor<64x64xi32>, %blocks: tensor<1x64xi32>, %lengths: tensor<1xi32>) -> tensor<1x1x9x64xf32>

@@ -135,6 +135,25 @@ TEST_F(AttentionTest, MasksByPositionLengthCausalityAndWindow) {
   }
 }
 
+// Numbers of BLOOM's code for 8, 12 and 112 heads (case F9).
+TEST_F(AttentionTest, AlibiSlopes) {
+  auto slopes = [&](int64_t heads) {
+    return mlir::heddle::AlibiAttr::get(&context, heads, llvm::APFloat(8.0))
+        .slopes();
+  };
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_DOUBLE_EQ(slopes(8)[i], std::exp2(-1 - i));
+    EXPECT_DOUBLE_EQ(slopes(12)[i], std::exp2(-1 - i));
+  }
+  const double rest[] = {0.70710678, 0.35355339, 0.17677670, 0.08838835};
+  for (int i = 0; i < 4; ++i)
+    EXPECT_NEAR(slopes(12)[8 + i], rest[i], 1e-8);
+  EXPECT_DOUBLE_EQ(slopes(112)[63], 0.00390625);
+  EXPECT_NEAR(slopes(112)[64], 0.95760328, 1e-8);
+  EXPECT_EQ(slopes(1).size(), 1u);
+  EXPECT_DOUBLE_EQ(slopes(1)[0], std::exp2(-8));
+}
+
 TEST_F(AttentionTest, EmptyRowsGiveZerosAndMinusInfinity) {
   std::vector<Tensor> got =
       evaluate(R"(

@@ -31,6 +31,12 @@ struct Case {
   double scoreScale = 3;
   /// The last key's value begins with an infinity.
   bool infiniteValue = false;
+  /// What bends the scores. Documents are of five tokens.
+  bool documents = false, sinks = false;
+  double softCap = 0;
+  /// Linear biases of this many heads in all (0: none), those of `alibiHeads`.
+  int64_t alibi = 0;
+  std::vector<int64_t> alibiHeads;
 };
 
 std::string nameOf(const Case &c) {
@@ -40,6 +46,8 @@ std::string nameOf(const Case &c) {
          (c.causal ? " causal" : "") +
          (c.window ? " window " + std::to_string(c.window) : "") +
          (c.block ? " blocks of " + std::to_string(c.block) : "") +
+         (c.documents ? " documents" : "") + (c.sinks ? " sinks" : "") +
+         (c.softCap > 0 ? " soft cap" : "") + (c.alibi ? " alibi" : "") +
          (c.lengths ? " lengths" : "") + (c.partial ? " partial" : "") + " " +
          c.element;
 }
@@ -74,6 +82,18 @@ void check(const std::string &target, const Case &c, int64_t rank = 0) {
     text += " lengths(%" + std::to_string(lengthsAt) + ")";
     arguments.push_back(ln);
   }
+  size_t documentsAt = arguments.size();
+  if (c.documents) {
+    text += " documents(%" + std::to_string(documentsAt) + ", %" +
+            std::to_string(documentsAt + 1) + ")";
+    arguments.push_back(qp);
+    arguments.push_back(kp);
+  }
+  size_t sinksAt = arguments.size();
+  if (c.sinks) {
+    text += " sinks(%" + std::to_string(sinksAt) + ")";
+    arguments.push_back(tensor({c.h}, "f32"));
+  }
   double scale = c.scoreScale / std::sqrt(static_cast<double>(c.e));
   char scaleText[32];
   snprintf(scaleText, sizeof(scaleText), "%.17e", scale);
@@ -82,6 +102,10 @@ void check(const std::string &target, const Case &c, int64_t rank = 0) {
     text += " causal";
   if (c.window)
     text += " window " + std::to_string(c.window);
+  if (c.softCap > 0)
+    text += " soft_cap " + std::to_string(c.softCap);
+  if (c.alibi)
+    text += " alibi <heads " + std::to_string(c.alibi) + " bias 8.0>";
   if (!c.kvHeads.empty()) {
     text += " kv_heads <{tp}, [";
     for (size_t r = 0; r < c.kvHeads.size(); ++r) {
@@ -91,6 +115,12 @@ void check(const std::string &target, const Case &c, int64_t rank = 0) {
       text += "]";
     }
     text += "]>";
+  }
+  if (!c.alibiHeads.empty()) {
+    text += " alibi_heads <{}, [[";
+    for (size_t i = 0; i < c.alibiHeads.size(); ++i)
+      text += (i ? ", " : "") + std::to_string(c.alibiHeads[i]);
+    text += "]]>";
   }
   text += " : (";
   for (size_t i = 0; i < arguments.size(); ++i)
@@ -162,6 +192,32 @@ void check(const std::string &target, const Case &c, int64_t rank = 0) {
     run.set(blocksAt, table);
   if (c.lengths)
     run.set(lengthsAt, lengths);
+  Numbers queryDocuments(c.b * c.t), keyDocuments(pools * slots, -7);
+  for (int64_t i = 0; i < c.b * c.t; ++i)
+    queryDocuments[i] =
+        std::floor(static_cast<double>(first + i % c.t - i / c.t) / 5);
+  for (int64_t i = 0; i < c.b; ++i)
+    for (int64_t j = 0; j < std::min(capacity, c.s); ++j)
+      if (int64_t row = rowOf(i, j); row >= 0)
+        keyDocuments[row] = static_cast<double>(j / 5);
+  if (c.documents) {
+    run.set(documentsAt, queryDocuments);
+    run.set(documentsAt + 1, keyDocuments);
+  }
+  // One head has no sink.
+  Numbers sinks(c.h);
+  for (int64_t h = 0; h < c.h; ++h)
+    sinks[h] = h == 1 ? -inf : 4 * static_cast<double>(h) - 3;
+  if (c.sinks)
+    run.set(sinksAt, sinks);
+  auto slopeOf = [&](int64_t h) {
+    int64_t head = c.alibiHeads.empty() ? h : c.alibiHeads[h];
+    if (!c.alibi || head < 0)
+      return 0.0;
+    // For 8 and 12 heads, as in the paper's appendix.
+    return head < 8 ? std::exp2(-1.0 - static_cast<double>(head))
+                    : std::exp2(-0.5 - static_cast<double>(head - 8));
+  };
   bool uniform = true;
   for (auto &row : c.kvHeads)
     uniform &= row == c.kvHeads[0];
@@ -186,15 +242,25 @@ void check(const std::string &target, const Case &c, int64_t rank = 0) {
         if (c.window && queryPositions[i] - keyPositions[row] >=
                             static_cast<double>(c.window))
           continue;
+        if (c.documents && queryDocuments[i] != keyDocuments[row])
+          continue;
         double score = 0;
         for (int64_t x = 0; x < c.e; ++x)
           score += vq[(i * c.h + h) * c.e + x] * vk[(row * c.g + g) * c.e + x];
-        scores.push_back({row, score * scale});
-        top = std::max(top, score * scale);
+        score *= scale;
+        if (c.softCap > 0)
+          score = c.softCap * std::tanh(score / c.softCap);
+        score += slopeOf(h) * (keyPositions[row] - queryPositions[i]);
+        scores.push_back({row, score});
+        top = std::max(top, score);
+      }
+      if (c.sinks && sinks[h] > -inf) {
+        top = std::max(top, sinks[h]);
+        total = std::exp(sinks[h] - top);
       }
       for (auto &[row, score] : scores)
         total += std::exp(score - top);
-      if (scores.empty())
+      if (total == 0)
         continue;
       wantLse[i * c.h + h] = top + std::log(total);
       for (auto &[row, score] : scores)
@@ -315,6 +381,37 @@ TEST(AttentionKernel, KeyHeadTables) {
         check(target, c, 1);
         c.kvHeads = {{0, 0, -1, 1, 1}, {0, 0, -1, 1, 1}};
         check(target, c);
+      }
+}
+
+// Whatever bends the scores, with blocks of keys of which queries see all, some
+// and none; for few queries and for many; a padded head among them.
+TEST(AttentionKernel, Variants) {
+  for (const std::string &target : runnableTargets())
+    for (int64_t t : {1, 70})
+      for (int64_t block : {0, 16}) {
+        bool partial = (t == 1) == (block == 0);
+        Case c = make(2, t, 12, 4, 16, 150);
+        c.partial = partial;
+        c.block = block;
+        Case documents = c, sinks = c, cap = c, alibi = c;
+        documents.documents = true;
+        documents.causal = t == 1;
+        check(target, documents);
+        sinks.sinks = true;
+        check(target, sinks);
+        cap.softCap = 1.5;
+        check(target, cap);
+        alibi.alibi = 12;
+        check(target, alibi);
+        Case all = alibi;
+        all.documents = all.sinks = true;
+        all.softCap = 2;
+        all.window = 3;
+        check(target, all);
+        all.kvHeads = {{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, -1}};
+        all.alibiHeads = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, -1};
+        check(target, all);
       }
 }
 
