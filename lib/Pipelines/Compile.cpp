@@ -55,6 +55,7 @@ void mlir::heddle::populatePhase(OpPassManager &manager, Phase phase,
     AnnotatePassOptions annotate;
     annotate.strategy = options.strategy;
     annotate.layout = options.layout;
+    annotate.topology = options.topology;
     annotate.strictDivisibility = options.strictDivisibility;
     manager.addPass(createAnnotatePass(annotate));
     manager.addPass(createVerifyGlobalPass());

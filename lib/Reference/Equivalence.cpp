@@ -231,8 +231,7 @@ static FailureOr<std::vector<Pair>> match(Side global, Side local) {
   auto find = [](Side side, BindingAttr binding) -> std::optional<unsigned> {
     for (unsigned i = 0; i < side.types().size(); ++i) {
       auto other = side.attr<BindingAttr>(i, HeddleDialect::kBindingAttr);
-      if (other && other.getKind() == binding.getKind() &&
-          other.getName() == binding.getName())
+      if (other && other.getIdentity() == binding.getIdentity())
         return i;
     }
     return std::nullopt;

@@ -173,6 +173,8 @@ Checker::reference(const Call &call, const ref::ProgramInputs &inputs) {
       continue;
     }
     auto &known = binding.getKind() == BindingKind::Param ? params : states;
+    if (binding.getKind() == BindingKind::Param)
+      name = binding.getIdentity();
     auto it = known.find(name);
     if (it == known.end()) {
       bool isParam = binding.getKind() == BindingKind::Param;

@@ -125,6 +125,11 @@ int parseCommandLine(int argc, char **argv, const char *tool,
   app.add_option("--layout", options.layout,
                  "How tokens are dealt to ranks that share a sequence")
       ->check(CLI::IsMember({"zigzag", "striped", "contiguous", "cyclic"}));
+  app.add_option(
+         "--topology", options.topology,
+         "JSON file of the mesh's links and devices (docs/strategies.md); "
+         "context(cp) chooses by time with it")
+      ->type_name("FILE");
   app.add_option("--program", options.program, "forward or generate")
       ->check(CLI::IsMember({"forward", "generate"}))
       ->capture_default_str();

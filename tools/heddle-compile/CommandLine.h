@@ -19,7 +19,8 @@
 struct CommandLine {
   std::string model, output, report, from = "import", to = "bundle";
   std::vector<std::pair<std::string, int64_t>> mesh;
-  std::string strategy, layout, program = "generate", result = "logits";
+  std::string strategy, layout, topology, program = "generate",
+                                          result = "logits";
   std::string target = "cpu", weights = "keep", compute = "f32",
               activations = "keep";
   std::string cpu = "host";

@@ -48,6 +48,7 @@ inline mlir::heddle::CompileOptions compileOptions(const CommandLine &cl) {
   mlir::heddle::CompileOptions options;
   options.strategy = cl.strategy;
   options.layout = cl.layout;
+  options.topology = cl.topology;
   options.strictDivisibility = cl.strict;
   options.activations = cl.activations;
   options.memoryBudget = cl.memoryBudget;

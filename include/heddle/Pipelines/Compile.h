@@ -46,6 +46,8 @@ StringRef phaseName(Phase phase);
 struct CompileOptions {
   /// Strategies in order; empty = the defaults of the axis names.
   std::string strategy, layout;
+  /// A topology file; empty: none.
+  std::string topology;
   bool strictDivisibility = false;
   /// Bytes per rank; 0 = no limit.
   int64_t memoryBudget = 0;

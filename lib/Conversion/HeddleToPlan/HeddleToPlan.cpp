@@ -76,9 +76,7 @@ FailureOr<FixedPlace> ConvertHeddleToPlan::place(func::FuncOp program,
   BindingKind kind = binding.getKind();
   bool shared = kind == BindingKind::Param || kind == BindingKind::State;
   std::string key =
-      (stringifyBindingKind(kind) + ":" +
-       (shared ? "" : program.getName().str()) + ":" + binding.getName())
-          .str();
+      (shared ? "" : program.getName().str()) + ":" + binding.getIdentity();
   auto [it, fresh] = byKey.try_emplace(key, tensors.size());
   if (!fresh) {
     Named &known = tensors[it->second];

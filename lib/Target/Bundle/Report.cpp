@@ -97,6 +97,7 @@ static llvm::json::Array ringsOf(ModuleOp module) {
         {"location", ring.getAs<StringAttr>("location").getValue()},
         {"window", ring.getAs<IntegerAttr>("window").getInt()},
         {"ranks", ranks},
+        {"busiest", ring.getAs<FloatAttr>("busiest").getValueAsDouble()},
         {"hops", llvm::json::Array(hops)},
         {"skipped_hops", ranks - static_cast<int64_t>(hops.size())}});
   }
@@ -255,6 +256,8 @@ std::string mlir::heddle::formatReport(const llvm::json::Object &report) {
       os << ", window " << window;
     if (left)
       os << "; masks empty the others";
+    os << llvm::formatv("; busiest rank {0:F2} of the mean",
+                        *ring.getNumber("busiest"));
     os << "\n";
   }
   for (const llvm::json::Value &value : *report.getArray("ranks")) {

@@ -31,6 +31,7 @@ STRATEGIES = [
         *FORWARD])
       for layout in ("zigzag", "striped", "contiguous", "cyclic")),
     ("ulysses", ["--mesh", "sp=3", "--strategy", "ulysses(sp)", *FORWARD]),
+    ("gather", ["--mesh", "cp=3", "--strategy", "gather(cp)", *FORWARD]),
     ("2-D: ulysses and ring",
      ["--mesh", "sp=2,cp=2", "--strategy", "ulysses(sp);ring(cp)", *FORWARD]),
     ("tensor, sequence and ring",

@@ -576,6 +576,15 @@ void BindingAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
+std::string BindingAttr::getIdentity() const {
+  std::string identity;
+  llvm::raw_string_ostream os(identity);
+  os << stringifyBindingKind(getKind()) << " " << getName();
+  for (int64_t layer : getLayers())
+    os << " " << layer;
+  return identity;
+}
+
 LogicalResult BindingAttr::verify(function_ref<InFlightDiagnostic()> emit,
                                   BindingKind kind, StringRef name,
                                   ArrayRef<int64_t> layers, StringRef gguf,

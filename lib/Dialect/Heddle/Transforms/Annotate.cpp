@@ -276,7 +276,18 @@ struct Annotate : heddle::impl::AnnotatePassBase<Annotate> {
     if (failed(tokens))
       return signalPassFailure();
 
-    resolveContext(*strategies, module, mesh);
+    std::optional<Topology> known;
+    if (!topology.empty()) {
+      FailureOr<Topology> read = Topology::read(topology, mesh, [&]() {
+        return emitError(UnknownLoc::get(&getContext()));
+      });
+      if (failed(read))
+        return signalPassFailure();
+      known = *read;
+    }
+    if (failed(resolveContext(*strategies, *tokens, module, mesh,
+                              known ? &*known : nullptr)))
+      return signalPassFailure();
     Propagation propagation(module, mesh);
     for (const Strategy &s : *strategies) {
       // One rank has nothing to share, and needs no collective.

@@ -73,11 +73,11 @@ struct PackWeights : heddle::impl::PackWeightsPassBase<PackWeights> {
         auto type = dyn_cast<RankedTensorType>(argument.getType());
         if (binding && binding.getKind() == BindingKind::Param && type &&
             PackingAttr::canHold(type.getElementType()) && type.getRank() >= 2)
-          params[binding.getName()].add(argument);
+          params[binding.getIdentity()].add(argument);
       }
     }
     auto panels = PackingAttr::get(&getContext(), PackingAttr::kPanel16);
-    for (auto &[name, uses] : params) {
+    for (auto &[identity, uses] : params) {
       if (!uses.inProduct || uses.elsewhere)
         continue;
       for (Value value : uses.values) {

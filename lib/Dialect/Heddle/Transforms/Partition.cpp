@@ -37,6 +37,7 @@ public:
   struct Ring {
     Location loc;
     int64_t window, ranks;
+    double busiest;
     SmallVector<int64_t> hops;
   };
   SmallVector<Ring> rings;
@@ -71,9 +72,6 @@ private:
                                 OpBuilder &builder);
   FailureOr<Value> convertRing(AttentionOp op, LocalAttention &local,
                                OpBuilder &builder);
-  /// The hops that masks leave, as far as the function's inputs promise what
-  /// their positions are.
-  SmallVector<int64_t> ringHops(AttentionOp op, const Layout &tokens);
   /// The local value, with padding in dimension `dim` that is `identity`.
   FailureOr<Value> maskPadding(Value global, size_t dim, Value local,
                                double identity, OpBuilder &builder);
@@ -158,19 +156,6 @@ RankTableAttr Partitioner::elementTable(const Layout &layout) {
                             layout.localExtent(), table);
 }
 
-/// The function's argument that `value` is, wherever it lies; null if it was
-/// computed.
-static BlockArgument argumentOf(Value value) {
-  if (!value)
-    return {};
-  while (auto reshard = value.getDefiningOp<ReshardOp>())
-    value = reshard.getInput();
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp())
-             ? argument
-             : BlockArgument();
-}
-
 /// For every coordinate and local query head, the local slot of its key/value
 /// head; null if that is the plain grouping everywhere.
 FailureOr<RankTableAttr> Partitioner::kvHeadTable(Value query, Value key) {
@@ -235,36 +220,6 @@ FailureOr<RankTableAttr> Partitioner::alibiHeadTable(Value query) {
   return heads->axes.empty() ? RankTableAttr() : elementTable(*heads);
 }
 
-SmallVector<int64_t> Partitioner::ringHops(AttentionOp op,
-                                           const Layout &tokens) {
-  SmallVector<int64_t> all = llvm::to_vector(llvm::seq(tokens.ranks));
-  BlockArgument positions = argumentOf(op.getQueryPositions());
-  if (!positions || positions != argumentOf(op.getKeyPositions()))
-    return all;
-  auto func = cast<func::FuncOp>(positions.getOwner()->getParentOp());
-  auto promise = func.getArgAttrOfType<ConsecutiveAttr>(
-      positions.getArgNumber(), HeddleDialect::kConsecutiveAttr);
-  // Positions that may be anything let any key be seen, and a query without one
-  // sees all keys if they need not be before it.
-  if (!promise || !op.getCausal())
-    return all;
-  int64_t window = op.getWindow();
-  if (StringAttr within = promise.getWithin()) {
-    BlockArgument documents = argumentOf(op.getQueryDocuments());
-    if (!documents || documents != argumentOf(op.getKeyDocuments()) ||
-        func.getArgAttrOfType<BindingAttr>(documents.getArgNumber(),
-                                           HeddleDialect::kBindingAttr)
-                .getName() != within)
-      return all;
-    // A query sees its document alone, which is no longer than this.
-    window = window ? std::min(window, promise.getBelow()) : promise.getBelow();
-  }
-  SmallVector<int64_t> hops = neededHops(tokens, /*causal=*/true, window);
-  if (hops.size() < all.size())
-    relied.insert(positions.getArgNumber());
-  return hops;
-}
-
 FailureOr<Value> Partitioner::convertRing(AttentionOp op, LocalAttention &local,
                                           OpBuilder &builder) {
   FailureOr<Layout> queries = layoutOf(op.getQuery(), 1);
@@ -285,10 +240,13 @@ FailureOr<Value> Partitioner::convertRing(AttentionOp op, LocalAttention &local,
   if (failed(keyPositions))
     return failure();
   local.keyPositions = *keyPositions;
-  SmallVector<int64_t> hops = ringHops(op, *queries);
-  rings.push_back({op.getLoc(), static_cast<int64_t>(op.getWindow()),
-                   queries->ranks, hops});
-  return emitRingAttention(builder, local, hops, collectives);
+  RingHops ring = ringHops(op, *queries);
+  if (ring.promise)
+    relied.insert(*ring.promise);
+  rings.push_back(
+      {op.getLoc(), static_cast<int64_t>(op.getWindow()), queries->ranks,
+       busiestRank(*queries, op.getCausal(), op.getWindow()), ring.hops});
+  return emitRingAttention(builder, local, ring.hops, collectives);
 }
 
 FailureOr<Value> Partitioner::convertMerge(AttentionOp op,
@@ -606,6 +564,7 @@ struct Partition : heddle::impl::PartitionPassBase<Partition> {
          b.getNamedAttr("location", b.getStringAttr(where)),
          b.getNamedAttr("window", b.getI64IntegerAttr(ring.window)),
          b.getNamedAttr("ranks", b.getI64IntegerAttr(ring.ranks)),
+         b.getNamedAttr("busiest", b.getF64FloatAttr(ring.busiest)),
          b.getNamedAttr("hops", b.getDenseI64ArrayAttr(ring.hops))});
   }
 

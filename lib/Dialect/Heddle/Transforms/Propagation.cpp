@@ -89,14 +89,11 @@ void Propagation::collectTies(ModuleOp module) {
     auto visit = [&](BindingAttr binding, Value value) {
       if (!binding)
         return;
-      std::string key =
-          (stringifyBindingKind(binding.getKind()) + " " + binding.getName())
-              .str();
       // Inputs of two programs may differ in shape.
       if (binding.getKind() == BindingKind::Input ||
           binding.getKind() == BindingKind::Output)
         return;
-      auto [it, fresh] = byName.try_emplace(key, value);
+      auto [it, fresh] = byName.try_emplace(binding.getIdentity(), value);
       if (!fresh && it->second.getType() == value.getType())
         same(it->second, value);
     };

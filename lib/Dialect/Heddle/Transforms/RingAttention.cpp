@@ -184,6 +184,28 @@ static bool sees(ArrayRef<Span> queries, ArrayRef<Span> keys, bool causal,
   });
 }
 
+double mlir::heddle::busiestRank(const Layout &tokens, bool causal,
+                                 int64_t window) {
+  // Keys that queries 0, ..., n - 1 see.
+  auto seenBefore = [&](int64_t n) {
+    auto t = static_cast<double>(n);
+    if (!causal)
+      return t * static_cast<double>(tokens.size);
+    if (window == 0 || n <= window)
+      return t * (t + 1) / 2;
+    auto w = static_cast<double>(window);
+    return w * (w + 1) / 2 + (t - w) * w;
+  };
+  double busiest = 0;
+  for (ArrayRef<Span> spans : spansOf(tokens)) {
+    double work = 0;
+    for (Span span : spans)
+      work += seenBefore(span.end) - seenBefore(span.begin);
+    busiest = std::max(busiest, work);
+  }
+  return busiest * static_cast<double>(tokens.ranks) / seenBefore(tokens.size);
+}
+
 SmallVector<int64_t> mlir::heddle::neededHops(const Layout &tokens, bool causal,
                                               int64_t window) {
   std::vector<SmallVector<Span>> spans = spansOf(tokens);
@@ -197,4 +219,46 @@ SmallVector<int64_t> mlir::heddle::neededHops(const Layout &tokens, bool causal,
       }
     }
   return hops;
+}
+
+/// The function's argument that `value` is, wherever it lies; null if it was
+/// computed.
+static BlockArgument argumentOf(Value value) {
+  if (!value)
+    return {};
+  while (auto reshard = value.getDefiningOp<ReshardOp>())
+    value = reshard.getInput();
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && isa<func::FuncOp>(argument.getOwner()->getParentOp())
+             ? argument
+             : BlockArgument();
+}
+
+RingHops mlir::heddle::ringHops(AttentionOp op, const Layout &tokens) {
+  RingHops all = {llvm::to_vector(llvm::seq(tokens.ranks)), std::nullopt};
+  BlockArgument positions = argumentOf(op.getQueryPositions());
+  if (!positions || positions != argumentOf(op.getKeyPositions()))
+    return all;
+  auto func = cast<func::FuncOp>(positions.getOwner()->getParentOp());
+  auto promise = func.getArgAttrOfType<ConsecutiveAttr>(
+      positions.getArgNumber(), HeddleDialect::kConsecutiveAttr);
+  // Positions that may be anything let any key be seen, and a query without one
+  // sees all keys if they need not be before it.
+  if (!promise || !op.getCausal())
+    return all;
+  int64_t window = op.getWindow();
+  if (StringAttr within = promise.getWithin()) {
+    BlockArgument documents = argumentOf(op.getQueryDocuments());
+    if (!documents || documents != argumentOf(op.getKeyDocuments()) ||
+        func.getArgAttrOfType<BindingAttr>(documents.getArgNumber(),
+                                           HeddleDialect::kBindingAttr)
+                .getName() != within)
+      return all;
+    // A query sees its document alone, which is no longer than this.
+    window = window ? std::min(window, promise.getBelow()) : promise.getBelow();
+  }
+  RingHops needed = {neededHops(tokens, /*causal=*/true, window), std::nullopt};
+  if (needed.hops.size() < all.hops.size())
+    needed.promise = positions.getArgNumber();
+  return needed;
 }

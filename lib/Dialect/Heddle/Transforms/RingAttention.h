@@ -20,6 +20,20 @@ namespace mlir::heddle {
 SmallVector<int64_t> neededHops(const Layout &tokens, bool causal,
                                 int64_t window);
 
+/// Visible pairs of queries and keys of the busiest rank over those of the
+/// mean, if key j may be seen by query i only for j <= i (`causal`) and i - j <
+/// window (0: none). 1 is balanced.
+double busiestRank(const Layout &tokens, bool causal, int64_t window);
+
+/// The hops of an attention op whose tokens lie so, as far as its function's
+/// inputs promise what positions are.
+struct RingHops {
+  SmallVector<int64_t> hops;
+  /// The argument whose promise (ConsecutiveAttr) some were left out for.
+  std::optional<unsigned> promise;
+};
+RingHops ringHops(AttentionOp op, const Layout &tokens);
+
 /// Emits the loop of hops (Liu et al., arXiv:2310.01889): in each, a rank
 /// attends to the block that it has while the next one comes from `hops[i + 1]
 /// - hops[i]` ranks before; partial results are merged in fp32. The last block

@@ -46,8 +46,6 @@ struct Seeding {
 private:
   /// Tables of parts can be as long as the sequence: made once.
   llvm::StringMap<DimShardingAttr> made;
-  DimShardingAttr ringTokens(AxisRefAttr ring, int64_t count,
-                             int64_t minor) const;
 };
 
 struct StrategyInfo {
@@ -59,11 +57,10 @@ struct StrategyInfo {
 };
 } // namespace
 
-/// Dealt by the layout, in units that `minor` ranks can share.
-DimShardingAttr Seeding::ringTokens(AxisRefAttr ring, int64_t count,
-                                    int64_t minor) const {
+DimShardingAttr mlir::heddle::dealTokens(AxisRefAttr ring, TokenLayout layout,
+                                         int64_t ranks, int64_t count,
+                                         int64_t minor) {
   constexpr int64_t kBlock = 64;
-  int64_t ranks = ranksOf(ring.getName());
   auto dealt = [&](int64_t unit, MapKind map) {
     return DimShardingAttr::get(ring.getContext(), ArrayRef<AxisRefAttr>(ring),
                                 unit, map, 1, FlatSymbolRefAttr());
@@ -87,17 +84,24 @@ DimShardingAttr Seeding::tokens(int64_t count, StringRef strategy) {
   if (dim)
     return dim;
   static constexpr StringRef order[] = {"ring", "ulysses", "sequence"};
+  // Methods whose queries lie as those of a ring do.
+  auto isStrategy = [](const Strategy &other, StringRef name) {
+    return other.name == name ||
+           (name == order[0] &&
+            (other.name == "gather" || other.name == "context"));
+  };
   int64_t minor = 1;
   for (const Strategy &other : all)
     if (other.name == order[1] || other.name == order[2])
       minor *= ranksOf(other.axis);
   for (StringRef name : order) {
     for (const Strategy &other : all) {
-      if (other.name != name || ranksOf(other.axis) == 1)
+      if (!isStrategy(other, name) || ranksOf(other.axis) == 1)
         continue;
       auto cut = AxisRefAttr::get(axis.getContext(), other.axis);
-      dim = name == order[0] ? ringTokens(cut, count, minor)
-                             : propagation.divide(dim, cut, count);
+      dim = name == order[0]
+                ? dealTokens(cut, layout, ranksOf(other.axis), count, minor)
+                : propagation.divide(dim, cut, count);
     }
     if (name == strategy)
       break;
@@ -277,6 +281,19 @@ static int64_t seedCaches(Seeding &seeding) {
   return taken;
 }
 
+/// Attention in which a rank's keys and values go round.
+static bool seedRingAttention(Seeding &seeding, AttentionOp attention,
+                              int64_t tokens) {
+  int t = attention.getFactorRule().operands[0][1][0];
+  if (attention.getKeys() ||
+      !seeding.propagation.settle(attention, t, seeding.tokens(tokens, "ring")))
+    return false;
+  attention.setKeysAttr(
+      KeysAttr::get(attention.getContext(), KeyMethod::Ring, seeding.axis));
+  seedAttention(seeding, attention, tokens);
+  return true;
+}
+
 /// Tokens are dealt out by the layout everywhere; attention over the tokens of
 /// the same pass sends keys and values round. With a cache, keys and values
 /// stay where they were put.
@@ -289,15 +306,31 @@ static int64_t seedRing(Seeding &seeding) {
     return taken + seedResidual(seeding, "ring");
   }
   forEachAttention(seeding, [&](AttentionOp attention, int64_t tokens) {
-    int t = attention.getFactorRule().operands[0][1][0];
-    if (attention.getKeys() ||
-        !seeding.propagation.settle(attention, t,
-                                    seeding.tokens(tokens, "ring")))
-      return;
-    attention.setKeysAttr(
-        KeysAttr::get(attention.getContext(), KeyMethod::Ring, seeding.axis));
-    seedAttention(seeding, attention, tokens);
-    ++taken;
+    taken += seedRingAttention(seeding, attention, tokens);
+  });
+  return taken == 0 ? 0 : taken + seedTokens(seeding);
+}
+
+//===----------------------------------------------------------------------===//
+// gather(axis)
+//===----------------------------------------------------------------------===//
+
+/// Queries stay where they are, and meet all keys and values, which come from
+/// all ranks before attention begins.
+static bool seedGatherAttention(Seeding &seeding, AttentionOp attention,
+                                int64_t tokens) {
+  int t = attention.getFactorRule().operands[0][1][0];
+  if (attention.getKeys() ||
+      !seeding.propagation.settle(attention, t, seeding.tokens(tokens, "ring")))
+    return false;
+  seedAttention(seeding, attention, tokens);
+  return true;
+}
+
+static int64_t seedGather(Seeding &seeding) {
+  int64_t taken = 0;
+  forEachAttention(seeding, [&](AttentionOp attention, int64_t tokens) {
+    taken += seedGatherAttention(seeding, attention, tokens);
   });
   return taken == 0 ? 0 : taken + seedTokens(seeding);
 }
@@ -355,6 +388,33 @@ static int64_t seedUlysses(Seeding &seeding) {
 }
 
 //===----------------------------------------------------------------------===//
+// context(axis)
+//===----------------------------------------------------------------------===//
+
+/// Kinds of layers with methods of their own (resolveContext). Outside of
+/// attention tokens lie as those of a ring do.
+static int64_t seedContext(Seeding &seeding) {
+  int64_t taken = 0;
+  forEachAttention(seeding, [&](AttentionOp attention, int64_t tokens) {
+    auto method = attention->getAttrOfType<StringAttr>(kMethodAttr);
+    if (!method)
+      return;
+    if (method == "ring") {
+      taken += seedRingAttention(seeding, attention, tokens);
+    } else if (method == "gather") {
+      taken += seedGatherAttention(seeding, attention, tokens);
+    } else if (settleHeads(seeding, attention)) {
+      seedAttention(seeding, attention, tokens);
+      ++taken;
+    }
+  });
+  seeding.module.walk([](AttentionOp op) { op->removeAttr(kMethodAttr); });
+  return taken == 0
+             ? 0
+             : taken + seedResidual(seeding, "ulysses") + seedTokens(seeding);
+}
+
+//===----------------------------------------------------------------------===//
 // The list
 //===----------------------------------------------------------------------===//
 
@@ -362,9 +422,12 @@ static constexpr StrategyInfo strategies[] = {
     {"tensor", "tp", "heads, hidden widths and vocabulary", seedTensor},
     {"data", "dp", "the batch", seedData},
     {"ulysses", "sp", "tokens; heads inside of attention", seedUlysses},
-    // Replaced by one of the two before any is seeded (resolveContext).
-    {"context", "cp", "ring or ulysses, whichever sends less", nullptr},
+    // Replaced by another one where all attention is alike (resolveContext).
+    {"context", "cp", "ring, ulysses or gather, whichever is cheapest",
+     seedContext},
     {"ring", "", "tokens; keys and values go round", seedRing},
+    {"gather", "", "tokens; keys and values of all ranks are gathered",
+     seedGather},
     {"sequence", "", "tokens of norms and the residual", seedSequence},
 };
 

@@ -10,10 +10,10 @@
 // CHECK: heddle.choices = ["context(cp): ring, keys and values that go round are 32 elements for each of a rank's tokens, all-to-alls 48"]
 // CHECK: keys <ring {cp}>
 // THREE: heddle.choices = ["context(cp): ring, keys and values that go round are 64 elements for each of a rank's tokens, all-to-alls 96"]
-// FIVE: heddle.choices = ["context(cp): ring, 5 ranks are more than 4 heads"]
+// FIVE: heddle.choices = ["context(cp): ring, 5 ranks are more than 4 heads; keys and values that go round are 128 elements for each of a rank's tokens"]
 // With half of the heads each, 16 and 32.
 // TENSOR: heddle.choices = ["context(cp): ring, keys and values that go round are 16 elements for each of a rank's tokens, all-to-alls 32"]
-// HEADS: heddle.choices = ["context(cp): ring, another axis moves heads already"]
+// HEADS: heddle.choices = ["context(cp): ring, another axis moves heads already; keys and values that go round are 32 elements for each of a rank's tokens"]
 heddle.mesh @m ["cp" = 2]
 
 func.func @attention(%q: tensor<1x16x4x8xf32>, %k: tensor<1x16x2x8xf32>, %v: tensor<1x16x2x8xf32>, %p: tensor<1x16xi32>) -> tensor<1x16x4x8xf32> {

@@ -250,7 +250,8 @@ def Heddle_Binding : Heddle_Attr<"Binding", "binding"> {
     rows interleaved per rotary pair, for H heads. `scale` and `offset` say how
     random weights are drawn (normal; default 0.02 and 0). `input`, `state` and
     `output` name tensors that hosts write, keep and read; a state's `fill` is
-    the 32-bit pattern that it starts with.
+    the 32-bit pattern that it starts with. Layers of several kinds have stacks of
+    one name, which their `layers` tell apart.
 
     **Constraints:** (C1) `layers` and `{i}` go together, on parameters only;
     (C2) the name is not empty.
@@ -262,6 +263,10 @@ def Heddle_Binding : Heddle_Attr<"Binding", "binding"> {
                         APFloatParameter<"">:$offset, "int64_t":$fill);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// What tells it from the other bindings of a program: kind, name, layers.
+    std::string getIdentity() const;
+  }];
   let builders = [AttrBuilder<(ins "BindingKind":$kind, "::llvm::StringRef":$name), [{
     return $_get($_ctxt, kind, name, ::llvm::ArrayRef<int64_t>{}, "", 0,
                  ::llvm::APFloat(0.02), ::llvm::APFloat(0.0), 0);

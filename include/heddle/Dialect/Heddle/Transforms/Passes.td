@@ -62,6 +62,9 @@ def AnnotatePass : Pass<"heddle-annotate", "::mlir::ModuleOp"> {
     Option<"layout", "layout", "std::string", /*default=*/"\"\"",
            "How tokens are dealt to the ranks that share a sequence: zigzag "
            "(the default), striped, contiguous, cyclic">,
+    Option<"topology", "topology", "std::string", /*default=*/"\"\"",
+           "File of the mesh's links and devices (docs/strategies.md), for "
+           "context(axis)">,
     Option<"strictDivisibility", "strict-divisibility", "bool",
            /*default=*/"false",
            "Refuse sizes that do not divide instead of padding">,

@@ -16,6 +16,7 @@
 #define HEDDLE_DIALECT_HEDDLE_TRANSFORMS_STRATEGIES_H
 
 #include "heddle/Dialect/Heddle/Transforms/Propagation.h"
+#include "heddle/Dialect/Heddle/Transforms/Topology.h"
 
 namespace mlir::heddle {
 
@@ -55,15 +56,28 @@ FailureOr<SmallVector<Strategy>> parseStrategies(StringRef text, MeshOp mesh);
 inline constexpr llvm::StringLiteral kChoicesAttr = "heddle.choices";
 
 /// On the module: the rings that partition made, as dictionaries of the program
-/// (`variant`), `location`, `window` (0: none), `ranks`, and `hops`: from how
-/// many ranks before a block comes, 0 first; the others were left out.
+/// (`variant`), `location`, `window` (0: none), `ranks`, `hops`: from how many
+/// ranks before a block comes, 0 first; the others were left out; and `busiest`:
+/// attention of the busiest rank over that of the mean.
 inline constexpr llvm::StringLiteral kRingsAttr = "heddle.rings";
 
-/// Replaces each `context(axis)` by `ring(axis)` or `ulysses(axis)`: what sends
-/// less, from the heads of the module's attention, the number of ranks and the
-/// other strategies; and leaves the reasons on the module.
-void resolveContext(MutableArrayRef<Strategy> strategies, ModuleOp module,
-                    MeshOp mesh);
+/// On attention while annotate runs: what `context(axis)` chose for it, where
+/// not all have the same, "ring", "gather" or "ulysses".
+inline constexpr llvm::StringLiteral kMethodAttr = "heddle.method";
+
+/// `count` tokens dealt to the `ranks` of an axis, in units that `minor` ranks
+/// can share.
+DimShardingAttr dealTokens(AxisRefAttr axis, TokenLayout layout, int64_t ranks,
+                           int64_t count, int64_t minor);
+
+/// Replaces each `context(axis)` by `ring(axis)`, `gather(axis)` or
+/// `ulysses(axis)`: what sends less or, with a topology, takes less time, from
+/// the heads, windows and tokens of the module's attention, the number of ranks
+/// and the other strategies; and leaves the reasons on the module. Where kinds
+/// of layers differ it stays, and each attention has a method.
+LogicalResult resolveContext(MutableArrayRef<Strategy> strategies,
+                             TokenLayout layout, ModuleOp module, MeshOp mesh,
+                             const Topology *topology);
 
 /// Marks the values that the strategy, one of `all`, decides. Warns if it finds
 /// none.
