@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Every strategy with every mask, proven by heddle-check; as a page of the docs.
 
-Usage: python3 matrix.py CONFIGS [--only STRATEGY] > docs/generated/StrategyMatrix.md
+Usage: python3 matrix.py CONFIGS [--only STRATEGY] > docs/strategy-matrix.md
 
 CONFIGS is a folder with the configurations of real models. A cell is two runs
 of a small model with random weights: the partitioned programs on simulated

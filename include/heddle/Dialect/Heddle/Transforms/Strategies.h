@@ -57,8 +57,8 @@ inline constexpr llvm::StringLiteral kChoicesAttr = "heddle.choices";
 
 /// On the module: the rings that partition made, as dictionaries of the program
 /// (`variant`), `location`, `window` (0: none), `ranks`, `hops`: from how many
-/// ranks before a block comes, 0 first; the others were left out; and `busiest`:
-/// attention of the busiest rank over that of the mean.
+/// ranks before a block comes, 0 first; the others were left out; and
+/// `busiest`: attention of the busiest rank over that of the mean.
 inline constexpr llvm::StringLiteral kRingsAttr = "heddle.rings";
 
 /// On attention while annotate runs: what `context(axis)` chose for it, where
