@@ -109,14 +109,26 @@ static void estimate(const Shape &shape, const Topology &topology,
   }
 }
 
-/// The method and the reason. `others`: another axis moves heads already.
+namespace {
+/// What other axes do already.
+struct Taken {
+  bool heads = false, tokens = false;
+
+  void add(StringRef method) {
+    heads |= method == "ulysses";
+    tokens |= method == "ring" || method == "gather";
+  }
+};
+} // namespace
+
+/// The method and the reason.
 static std::pair<StringRef, std::string> choose(const Shape &shape, bool cached,
-                                                bool headsTaken,
+                                                Taken taken,
                                                 const Topology *topology,
                                                 StringRef axis) {
   std::string why;
   llvm::raw_string_ostream os(why);
-  if (cached && headsTaken) {
+  if (cached && taken.heads) {
     os << "another axis moves heads already";
     return {"ring", why};
   }
@@ -131,8 +143,12 @@ static std::pair<StringRef, std::string> choose(const Shape &shape, bool cached,
        << " ranks do not divide " << shape.groups << " key/value heads";
     return {"ring", why};
   }
+  if (taken.tokens && !taken.heads) {
+    os << "another axis cuts the tokens of attention already";
+    return {"ulysses", why};
+  }
   SmallVector<Cost> costs = {{"ring", shape.ringElements()}};
-  if (headsTaken)
+  if (taken.heads)
     os << "another axis moves heads already; ";
   else if (shape.ranks > shape.heads)
     os << shape.ranks << " ranks are more than " << shape.heads << " heads; ";
@@ -186,14 +202,17 @@ LogicalResult mlir::heddle::resolveContext(MutableArrayRef<Strategy> strategies,
                                            const Topology *topology) {
   MLIRContext *context = module.getContext();
   SmallVector<Attribute> choices;
+  bool several = llvm::count_if(strategies, [](const Strategy &strategy) {
+                   return strategy.name == "context";
+                 }) > 1;
   for (Strategy &strategy : strategies) {
     if (strategy.name != "context")
       continue;
     int64_t ranks = mesh.getAxisSize(strategy.axis);
-    bool headsTaken = false;
+    Taken taken;
     int64_t tensorRanks = 1;
     for (const Strategy &other : strategies) {
-      headsTaken |= other.name == "ulysses";
+      taken.add(other.name);
       if (other.name == "tensor")
         tensorRanks *= mesh.getAxisSize(other.axis);
     }
@@ -201,6 +220,9 @@ LogicalResult mlir::heddle::resolveContext(MutableArrayRef<Strategy> strategies,
     llvm::StringSet<> methods;
     bool ok = true;
     module.walk([&](AttentionOp op) {
+      // Methods on several axes must fit one another: the first layer decides.
+      if (several && !methods.empty())
+        return;
       Shape shape = {llvm::divideCeil(dimOf(op.getQuery(), 2), tensorRanks),
                      llvm::divideCeil(dimOf(op.getKey(), 2), tensorRanks),
                      dimOf(op.getQuery(), 3),
@@ -224,7 +246,7 @@ LogicalResult mlir::heddle::resolveContext(MutableArrayRef<Strategy> strategies,
             static_cast<int64_t>(ringHops(op, *tokens).hops.size()) - 1;
       }
       auto [method, why] =
-          choose(shape, cached, headsTaken, topology, strategy.axis);
+          choose(shape, cached, taken, topology, strategy.axis);
       if (topology && !cached)
         why += minimumBlock(shape, *topology,
                             topology->axes.lookup(strategy.axis));
