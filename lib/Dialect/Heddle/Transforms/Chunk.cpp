@@ -104,7 +104,7 @@ void Unit::loop(int64_t size) {
       if (!members.contains(user))
         outputs.insert(op->getResult(0));
   }
-  int64_t count = tokens / size;
+  int64_t count = llvm::divideCeil(tokens, size);
   OpBuilder builder(ops.back());
   Location loc = ops.back()->getLoc();
   auto stack = [&](RankedTensorType part) {
@@ -113,10 +113,22 @@ void Unit::loop(int64_t size) {
     return RankedTensorType::get(shape, part.getElementType());
   };
   IntegerAttr dim = builder.getI64IntegerAttr(1);
+  // The leading `extent` tokens, padded with zeros.
+  auto resize = [&](Value value, int64_t extent, int64_t unit) -> Value {
+    if (typeOf(value).getDimSize(1) == extent)
+      return value;
+    SmallVector<int64_t> units =
+        llvm::to_vector(llvm::seq<int64_t>(0, llvm::divideCeil(extent, unit)));
+    return TakeUnitsOp::create(
+        builder, loc, ofChunk(value, extent), value, dim,
+        RankTableAttr::get(builder.getContext(), {}, 1, units.size(), units),
+        builder.getI64IntegerAttr(unit));
+  };
   SmallVector<Value> stacks;
   for (Value input : inputs)
-    stacks.push_back(SplitChunksOp::create(
-        builder, loc, stack(ofChunk(input, size)), input, dim));
+    stacks.push_back(
+        SplitChunksOp::create(builder, loc, stack(ofChunk(input, size)),
+                              resize(input, count * size, size), dim));
   SmallVector<Type> results;
   for (Value output : outputs)
     results.push_back(stack(ofChunk(output, size)));
@@ -141,13 +153,25 @@ void Unit::loop(int64_t size) {
   YieldOp::create(inner, loc, ValueRange(), ValueRange(), emits);
   for (size_t i = 0; i < outputs.size(); ++i) {
     Value output = outputs[i];
-    Value all = JoinChunksOp::create(builder, loc, output.getType(),
-                                     repeat.getResult(i), dim);
+    Value all =
+        resize(JoinChunksOp::create(builder, loc, ofChunk(output, count * size),
+                                    repeat.getResult(i), dim),
+               tokens, tokens);
     output.replaceUsesWithIf(
         all, [&](OpOperand &use) { return !members.contains(use.getOwner()); });
   }
   for (Operation *op : llvm::reverse(ops))
     op->erase();
+}
+
+/// At most `most` of `tokens`: a divisor, if one is not much smaller; otherwise
+/// as even as it gets, and the last chunk is padded, which copies the inputs
+/// once.
+static int64_t sizeOfChunks(int64_t tokens, int64_t most) {
+  for (int64_t size = most; size > most / 2; --size)
+    if (tokens % size == 0)
+      return size;
+  return llvm::divideCeil(tokens, llvm::divideCeil(tokens, most));
 }
 
 namespace {
@@ -176,17 +200,7 @@ struct Chunk : heddle::impl::ChunkPassBase<Chunk> {
       int64_t tokens = unit.getTokens(), n = most.getInt();
       if (tokens <= n)
         continue;
-      int64_t size = n;
-      while (tokens % size != 0)
-        --size;
-      if (size <= n / 8) {
-        glu.emitWarning() << "left whole: " << tokens
-                          << " tokens of a rank have no divisor from "
-                          << n / 8 + 1 << " to " << n
-                          << " that chunks could have";
-        continue;
-      }
-      unit.loop(size);
+      unit.loop(sizeOfChunks(tokens, n));
       ++numLoops;
     }
     func->removeAttr(kChunkAttr);

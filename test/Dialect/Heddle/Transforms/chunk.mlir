@@ -34,9 +34,14 @@ func.func @mlp(%x: tensor<1x6x8xf32>, %g: tensor<8xf32>, %wg: tensor<12x8xf32>, 
   return %y : tensor<1x6x8xf32>
 }
 
-// Chunks of one token would be a product of one row at a time.
+// 37 has no divisor near 16: three chunks of 13, the last one padded.
+// CHECK-LABEL: @prime
+// CHECK: heddle.take_units %{{.*}} dim 1 slots <{}, {{\[\[}}0, 1, 2]]> of 13 : tensor<1x37x8xf32> -> tensor<1x39x8xf32>
+// CHECK: heddle.split_chunks %{{.*}} dim 1 : tensor<1x39x8xf32> -> tensor<3x1x13x8xf32>
+// CHECK: heddle.glu silu {{.*}} -> tensor<1x13x8xf32>
+// CHECK: heddle.join_chunks %{{.*}} dim 1 : tensor<3x1x13x8xf32> -> tensor<1x39x8xf32>
+// CHECK: heddle.take_units %{{.*}} dim 1 slots <{}, {{\[\[}}0]]> of 37 : tensor<1x39x8xf32> -> tensor<1x37x8xf32>
 func.func @prime(%x: tensor<1x37x8xf32>, %wd: tensor<8x8xf32>) -> tensor<1x37x8xf32> attributes {heddle.local, heddle.mesh = @m, heddle.chunk = 16 : i64} {
-  // expected-warning @below {{left whole: 37 tokens of a rank have no divisor from 3 to 16 that chunks could have}}
   %h = heddle.glu silu %x, %x : (tensor<1x37x8xf32>, tensor<1x37x8xf32>) -> tensor<1x37x8xf32>
   %d = heddle.linear %h, %wd : (tensor<1x37x8xf32>, tensor<8x8xf32>) -> tensor<1x37x8xf32>
   return %d : tensor<1x37x8xf32>

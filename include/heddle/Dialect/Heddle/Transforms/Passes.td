@@ -41,7 +41,9 @@ def AnnotatePass : Pass<"heddle-annotate", "::mlir::ModuleOp"> {
     arXiv:1909.08053); `data(dp)` shards the batch; `sequence(tp)` the tokens of
     norms and the residual (arXiv:2205.05198); `ring(cp)` all tokens, with keys
     and values that go round (arXiv:2310.01889), or the blocks of a cache;
-    `ulysses(sp)` tokens, and heads inside of attention (arXiv:2309.14509).
+    `ulysses(sp)` tokens, and heads inside of attention (arXiv:2309.14509);
+    `gather(cp)` tokens, and gathers keys and values; `context(cp)` is the cheapest
+    of the three for each kind of layer.
     `chunk(N)` leaves a mark for `heddle-chunk`. After each, shardings are
     propagated through the ops' factor rules to a fixpoint; what an earlier
     strategy decided is never changed by a later one. Key/value heads follow the
@@ -128,8 +130,8 @@ def ChunkPass : Pass<"heddle-chunk", "::mlir::func::FuncOp"> {
     biases them) becomes a `heddle.repeat` over chunks of at most N tokens, so
     that the hidden width is never there for all tokens (Blockwise Parallel
     Transformers, arXiv:2305.19370). A chunk is the largest divisor of a rank's
-    tokens that is at most N; without one above N / 8 the unit stays whole, with
-    a warning. Sums of its results stay behind the loop.
+    tokens from N / 2 to N; without one chunks are as even as they get, and the
+    last is padded. Sums of its results stay behind the loop.
 
     After: local functions as before.
   }];
