@@ -114,15 +114,26 @@ TEST(SharedObject, RefusesWhatHasNoKernel) {
             "'tensor<1x?x8xf32>'\n");
   EXPECT_EQ(messages(kernel({}, "return", {})),
             "expected a kernel that computes something\n");
+  // Rows are numbered by the dimensions that all ops have in common: one here,
+  // and two where an op needs a position for each row.
   std::string y = "tensor<1x3x8xf32>";
+  std::string addY =
+      "%b = heddle.add %1, %1 : (" + y + ", " + y + ") -> " + y + "\n";
   EXPECT_EQ(
       messages(kernel({x, y},
                       "%a = heddle.add %0, %0 : (" + x + ", " + x + ") -> " +
-                          x + "\n%b = heddle.add %1, %1 : (" + y + ", " + y +
-                          ") -> " + y + "\n return %a, %b : " + x + ", " + y,
+                          x + "\n" + addY + " return %a, %b : " + x + ", " + y,
                       {x, y})),
-      "expected one value for each of 1x2 rows of the kernel, got "
-      "'tensor<1x3x8xf32>'\n");
+      "");
+  std::string p = "tensor<1x2xi32>", table = "tensor<1x2x4xf32>";
+  EXPECT_EQ(messages(kernel({p, y},
+                            "%a = heddle.rotary_table %0 <dim 4 theta 1.0e+4>"
+                            " : (" +
+                                p + ") -> " + table + "\n" + addY +
+                                " return %a, %b : " + table + ", " + y,
+                            {table, y})),
+            "expected one value for each of 1x2 rows of the kernel, got "
+            "'tensor<1x3x8xf32>'\n");
 }
 
 // Pools are named by heddle.aliases, and nothing else is.
