@@ -71,11 +71,13 @@ DimShardingAttr dealTokens(AxisRefAttr axis, TokenLayout layout, int64_t ranks,
                            int64_t count, int64_t minor);
 
 /// Replaces each `context(axis)` by `ring(axis)`, `gather(axis)` or
-/// `ulysses(axis)`: what sends less or, with a topology, takes less time, from
-/// the heads, windows and tokens of the module's attention, the number of ranks
-/// and the other strategies; and leaves the reasons on the module. Where kinds
-/// of layers differ it stays, and each attention has a method.
-LogicalResult resolveContext(MutableArrayRef<Strategy> strategies,
+/// `ulysses(axis)`, or by the first and the last of these on two parts of the
+/// axis (which are axes of the mesh then): what sends less or, with a topology,
+/// takes less time, from the heads, windows and tokens of the module's
+/// attention, the number of ranks and the other strategies; and leaves the
+/// reasons on the module. Where kinds of layers differ it stays, and each
+/// attention has a method.
+LogicalResult resolveContext(SmallVectorImpl<Strategy> &strategies,
                              TokenLayout layout, ModuleOp module, MeshOp mesh,
                              const Topology *topology);
 
